@@ -32,11 +32,13 @@ local yields = require "resty.perf.yields"
 ffi.cdef "void *ngx_http_cleanup_add(void *request, size_t n);"
 pcall(ffi.cdef, "int ngx_http_lua_ffi_get_resp_status(ngx_http_request_t *r);")
 pcall(ffi.cdef, "int ngx_http_lua_ffi_req_get_method(ngx_http_request_t *r);")
+pcall(ffi.cdef, [[int ngx_http_lua_ffi_var_get(ngx_http_request_t *r, const char *name_data, size_t name_len, char *lowcase_buf,
+  int capture_id, char **value, size_t *value_len, char **err);]])
 
 -- Functions of nginx and its Lua module that the accounting calls. Some versions lack some of them.
 local host = {}
 for name, symbol in pairs_of { add_end = "ngx_http_cleanup_add", get_status = "ngx_http_lua_ffi_get_resp_status",
-  get_method = "ngx_http_lua_ffi_req_get_method" } do
+  get_method = "ngx_http_lua_ffi_req_get_method", get_variable = "ngx_http_lua_ffi_var_get" } do
   local found, f = pcall(function() return ffi.C[symbol] end)
   host[name] = found and f or nil
 end
@@ -72,6 +74,7 @@ local function route_number(name)
   if not n then return numbers[TIMERS] end
   numbers[name], names[n], noted[name] = n, name, 0
   writer.route(name, n)
+  if config.blocked then accounting.name_route(n, name) end
   return n
 end
 
@@ -260,7 +263,7 @@ local function publish(over)
   if not running then return end
   refused = writer[over and "finish" or "add"]()
   if waits_writer then refused = waits_writer.add() or refused end
-  if config.blocked then blocked.report(config.dict, names) end
+  if config.blocked then blocked.report(config.dict, names, config.redact) end
   if refused and not dict_refused then
     dict_refused = true
     warn(ngx.ERR, "lua_shared_dict ", config.dict_name, ": ", refused, "; make it larger. Until then, other workers do not see",
@@ -293,11 +296,11 @@ end
 local function begin()
   numbers, names, free, noted = {}, {}, {}, {}
   writer = totals.writer(config.dict, accounting, config.names.admit)
-  route_number(TIMERS)
   if config.blocked then
-    local ok, message = accounting.watch(config.blocked * 1e9)
-    if not ok then log.write(ngx.WARN, "resty.perf: blocked: ", message) end
+    local ok, message = accounting.watch(config.blocked * 1e9, log.writes(ngx.WARN))
+    if not ok then warn(ngx.WARN, "blocked: ", message) end
   end
+  route_number(TIMERS)
   waits_writer = config.waits and accounting.count_waits() and shared_waits.writer(config.dict, names) or nil
 end
 
@@ -416,11 +419,11 @@ function M.waits()
 end
 
 --- Turns that were longer than `blocked`, of all workers, up to a second ago.
--- @treturn ?table `{routes = {{route=, count=, lasted_ns=}, ...}, recent = {{at=, pid=, route=, phase=, wall_ns=, seen_ns=,
+-- @treturn ?table `{routes = {{route=, count=, lasted_ns=}, ...}, recent = {{at=, pid=, route=, uri=, phase=, wall_ns=, seen_ns=,
 -- call=, lines=, counts=}, ...}}`, the newest 50 first; nil unless `blocked` is given
 function M.blocked()
   publish()
-  return config and config.blocked and blocked.read(config.dict) or nil
+  return config and config.blocked and blocked.read(config.dict, config.names.shown) or nil
 end
 
 --- The wall time of the requests of this worker that have ended, by what they did: `perf.wait_profile():flamegraph()`.
@@ -470,7 +473,7 @@ local function sums(pause)
     if running and waits_writer then waits_writer.add() end
     found.waits = shared_waits.read(config.dict, config.names.shown, pause)
   end
-  if found and config.blocked then found.blocked = blocked.read(config.dict) end
+  if found and config.blocked then found.blocked = blocked.read(config.dict, config.names.shown) end
   return found
 end
 

@@ -51,6 +51,10 @@ function ways.touch()
   return true
 end
 
+function ways.long()
+  return spin(1.5) > 0 -- the long turn's line
+end
+
 function ways.quick() return true end
 
 function app.block(way) ngx.say(ways[way]() and "whole" or "cut short") end
@@ -59,8 +63,8 @@ function app.found()
   for _, turn in ipairs(perf.blocked().recent) do
     if turn.route == ngx.var.arg_route then
       ngx.say("phase ", turn.phase, "\nlines ", table.concat(turn.lines, " < "), "\ncall ", tostring(turn.call), "\nwall ",
-        (turn.wall_ns or 0) / 1e6, "\nseen ", turn.seen_ns / 1e6, "\ncpu ", (turn.counts["task-clock"] or 0) / 1e6, "\nfaults ",
-        turn.counts["page-faults:u"] or 0)
+        (turn.wall_ns or 0) / 1e6, "\nseen ", turn.seen_ns / 1e6, "\ncpu ", (turn.counts["task-clock"] or 0) / 1e6, "\nuri ",
+        turn.uri, "\nfaults ", turn.counts["page-faults:u"] or 0)
       return
     end
   end

@@ -17,7 +17,7 @@ describe("resty.perf, while a turn blocks the worker,", function()
 
   -- Sends the request, and returns what was found of it: by name.
   local function blocked(way)
-    assert.equal(200, select(2, s:get("/block/" .. way)))
+    assert.equal(200, select(2, s:get("/block/" .. way .. "?token=secret")))
     local found
     s:wait(function()
       found = {}
@@ -46,6 +46,7 @@ describe("resty.perf, while a turn blocks the worker,", function()
     assert.equal("nil", f.call)
     assert.truthy(tonumber(f.wall) >= 50 and tonumber(f.cpu) <= tonumber(f.wall) + 1)
     assert.truthy(tonumber(f.seen) >= 20)
+    assert.equal("/block/spin?...", f.uri)
   end)
 
   it("names a system call that sleeps, and does not interrupt it", function()
@@ -64,6 +65,14 @@ describe("resty.perf, while a turn blocks the worker,", function()
     assert.truthy(tonumber(f.faults) >= 20 * 100, f.faults)
   end)
 
+  it("writes a line about a turn that goes on and on before it ends", function()
+    blocked "long"
+    local at = line_of "the loop's line"
+    local goes_on = s:log():match "#%d+: blocked: a turn of /block/long, content, has run for [%d.]+s and goes on, at ([^\n]*)\n"
+    assert.truthy(goes_on and goes_on:find(at, 1, true), s:log())
+    assert.is_nil(s:log():find("secret", 1, true))
+  end)
+
   it("does not report a turn within the limit", function()
     s:get "/block/quick"
     s:get "/found"
@@ -71,7 +80,9 @@ describe("resty.perf, while a turn blocks the worker,", function()
   end)
 
   it("writes a line in the error log and metrics for each turn", function()
-    s:wait(function() return s:log():find "blocked: a turn of /block/spin, content, took [%d.]+ms: task%-clock" end)
-    assert.truthy(s:get "/metrics":find 'lua_perf_blocked_turns_total{route="/block/spin"} 1', 1, true)
+    blocked "spin"
+    local line = "blocked: a turn of /block/spin, content, /block/spin%?..., took [%d.]+ms: task%-clock"
+    s:wait(function() return s:log():find(line) end)
+    assert.matches('\nlua_perf_blocked_turns_total{route="/block/spin"} [1-9]', (s:get "/metrics"))
   end)
 end)

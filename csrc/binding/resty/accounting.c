@@ -80,7 +80,8 @@ static int l_stack_key(lua_State *L)
 	return 1;
 }
 
-/* accounting:watch(ns): start the thread that watches for turns longer than ns. true; or nil, message, code. */
+/* accounting:watch(ns, tells): start the thread that watches for turns longer than ns. true; or nil, message, code. See
+ * pb_watch_start. */
 static int l_watch(lua_State *L)
 {
 	struct pb_accounting *a = luaL_checkudata(L, 1, PB_ACCOUNTING);
@@ -88,7 +89,20 @@ static int l_watch(lua_State *L)
 
 	luaL_argcheck(L, a->accounting && !a->watch, 1, "closed, or watched already");
 	luaL_argcheck(L, limit >= 1e6 && limit <= 1e12, 2, "1 ms to 1,000 s expected");
-	return pb_watch_start(L, a, (uint64_t)limit);
+	return pb_watch_start(L, a, (uint64_t)limit, lua_toboolean(L, 3));
+}
+
+/* accounting:name(kind, number, text): the name of a "route" or a "phase", for the watcher's lines. */
+static int l_name(lua_State *L)
+{
+	static const char *const kinds[] = {"route", "phase", NULL};
+	struct pb_accounting *a = luaL_checkudata(L, 1, PB_ACCOUNTING);
+	int kind = luaL_checkoption(L, 2, NULL, kinds);
+	lua_Integer number = luaL_checkinteger(L, 3);
+	const char *text = luaL_checkstring(L, 4);
+
+	luaL_argcheck(L, number >= 0 && number < PF_WATCH_NAMES, 3, "0 to 65535");
+	return a->watch ? pb_watch_name(L, a->watch, (enum pf_watch_kind)kind, (uint32_t)number, text) : 0;
 }
 
 /* accounting:blocked(): the next turn that was longer; see pb_watch_take. */
@@ -111,7 +125,7 @@ static int l_close(lua_State *L)
 
 void pb_open_accounting(lua_State *L)
 {
-	static const luaL_Reg methods[] = {{"watch", l_watch}, {"blocked", l_blocked}, {"close", l_close}, {NULL, NULL}};
+	static const luaL_Reg methods[] = {{"watch", l_watch}, {"name", l_name}, {"blocked", l_blocked}, {"close", l_close}, {NULL, NULL}};
 
 	pb_set_function(L, "accounting", l_accounting);
 	pb_set_function(L, "accounting_functions", l_functions);

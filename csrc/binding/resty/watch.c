@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
 
 #include "core/resty/watch.h"
 #include "binding/stack/stack.h"
@@ -14,40 +13,16 @@ struct pb_watch {
 	struct pf_blocked taken;
 };
 
-/* System calls in which a thread may sleep. Some architectures lack some of them. */
-static const struct {
-	long number;
-	const char *name;
-} calls[] = {
-#define CALL(name) {SYS_##name, #name}
-	CALL(read), CALL(write), CALL(pread64), CALL(pwrite64), CALL(readv), CALL(writev), CALL(openat), CALL(close), CALL(fsync),
-	CALL(fdatasync), CALL(flock), CALL(fcntl), CALL(connect), CALL(accept), CALL(accept4), CALL(recvfrom), CALL(sendto),
-	CALL(recvmsg), CALL(sendmsg), CALL(ppoll), CALL(pselect6), CALL(epoll_pwait), CALL(nanosleep), CALL(clock_nanosleep),
-	CALL(wait4), CALL(waitid), CALL(clone), CALL(execve), CALL(futex), CALL(madvise), CALL(mmap), CALL(munmap),
-#ifdef SYS_poll
-	CALL(poll), CALL(select), CALL(epoll_wait), CALL(open), CALL(vfork), CALL(stat), CALL(lstat), CALL(unlink), CALL(rename),
-#endif
-#ifdef SYS_statx
-	CALL(statx),
-#endif
-#ifdef SYS_clone3
-	CALL(clone3),
-#endif
-#undef CALL
-};
-
 static void push_call(lua_State *L, long number)
 {
-	if (number < 0) {
+	const char *name = number < 0 ? NULL : pf_watch_call(number);
+
+	if (number < 0)
 		lua_pushnil(L);
-		return;
-	}
-	for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
-		if (calls[i].number == number) {
-			lua_pushstring(L, calls[i].name);
-			return;
-		}
-	lua_pushfstring(L, "number %d", (int)number);
+	else if (name)
+		lua_pushstring(L, name);
+	else
+		lua_pushfstring(L, "number %d", (int)number);
 }
 
 static void give_up(struct pb_watch *watch)
@@ -56,7 +31,7 @@ static void give_up(struct pb_watch *watch)
 	free(watch);
 }
 
-int pb_watch_start(lua_State *L, struct pb_accounting *a, uint64_t limit)
+int pb_watch_start(lua_State *L, struct pb_accounting *a, uint64_t limit, int tells)
 {
 	struct pb_stack stack = {0};
 	struct pb_watch *watch;
@@ -70,6 +45,7 @@ int pb_watch_start(lua_State *L, struct pb_accounting *a, uint64_t limit)
 	watch->w.unwind = r == 0 ? pb_unwind : NULL;
 	watch->w.owner = &watch->stack;
 	watch->w.limit = limit;
+	watch->w.tells = tells;
 	watch->w.words = pf_accounting_watch(a->accounting, NULL);
 	watch->taken.words = calloc(watch->w.words, sizeof *watch->taken.words);
 	r = watch->taken.words ? pf_watch_start(&watch->w) : -ENOMEM;
@@ -84,6 +60,16 @@ int pb_watch_start(lua_State *L, struct pb_accounting *a, uint64_t limit)
 	return 1;
 }
 
+int pb_watch_name(lua_State *L, struct pb_watch *watch, enum pf_watch_kind kind, uint32_t number, const char *text)
+{
+	int r = pf_watch_name(&watch->w, kind, number, text);
+
+	if (r < 0)
+		return pb_fail(L, r, "watch");
+	lua_pushboolean(L, 1);
+	return 1;
+}
+
 int pb_watch_take(lua_State *L, struct pb_watch *watch)
 {
 	static const char *const kinds[] = {NULL, "lua", "c", "builtin"};
@@ -91,13 +77,15 @@ int pb_watch_take(lua_State *L, struct pb_watch *watch)
 
 	if (!pf_watch_take(&watch->w, &watch->taken))
 		return 0;
-	lua_createtable(L, 0, 5);
+	lua_createtable(L, 0, 6);
 	lua_pushinteger(L, (lua_Integer)b->route);
 	lua_setfield(L, -2, "route");
 	lua_pushinteger(L, (lua_Integer)b->phase);
 	lua_setfield(L, -2, "phase");
 	lua_pushnumber(L, (lua_Number)b->seen_ns);
 	lua_setfield(L, -2, "seen_ns");
+	lua_pushlstring(L, b->uri, b->uri_size);
+	lua_setfield(L, -2, "uri");
 	push_call(L, b->call);
 	lua_setfield(L, -2, "call");
 	lua_createtable(L, (int)b->n, 0);

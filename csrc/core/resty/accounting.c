@@ -27,6 +27,20 @@ static void read_waits(struct pf_accounting *a)
 		pf_waits_between(a->waits, now, time, a->cpu ? a->now->v[a->cpu] - a->mark[a->cpu] : 0);
 }
 
+/* The open turn ends, or has a reading, after more than the watcher's limit. */
+static void report_turn(struct pf_accounting *a)
+{
+	static const char name[] = "request_uri";
+	pf_accounting_get_variable *get = (pf_accounting_get_variable *)(uintptr_t)a->get_variable;
+	char room[sizeof name];
+	const char *uri = NULL, *error;
+	size_t size = 0;
+
+	if (!get || get((void *)(uintptr_t)a->owner, name, sizeof name - 1, room, 0, &uri, &size, &error) != 0 || !uri)
+		size = 0;
+	pf_watch_ended(a->watch, a->now->v, a->mark, uri, size);
+}
+
 /* Read the counters: what was counted since the last reading is added to the account of the open turn, or to `unattributed`. */
 static int read_counters(struct pf_accounting *a)
 {
@@ -40,7 +54,7 @@ static int read_counters(struct pf_accounting *a)
 	if (a->waits)
 		read_waits(a);
 	if (a->watch && a->account != PF_ACCOUNTING_NONE && a->now->v[0] - a->mark[0] > a->watch->limit)
-		pf_watch_ended(a->watch, a->now->v, a->mark);
+		report_turn(a);
 	for (uint32_t i = 0; i < a->words; i++) {
 		to[i] += a->now->v[i] - a->mark[i];
 		a->mark[i] = a->now->v[i];

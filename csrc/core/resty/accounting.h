@@ -45,6 +45,8 @@ struct pf_watch;
 	void *add_end;                                                                                                           \
 	/* int (*)(void *request) of the host, or NULL: a request's status, and a bit for its method. Negative: unknown. */      \
 	void *get_status, *get_method;                                                                                           \
+	/* A pf_accounting_get_variable of the host, or NULL. */                                                                 \
+	void *get_variable;                                                                                                      \
 	/* The open turn: its request (NULL: none), its phase, and a number that changes whenever a turn begins or ends. */      \
 	const void *owner;                                                                                                       \
 	uint32_t phase, serial;                                                                                                  \
@@ -64,6 +66,10 @@ struct pf_accounting_end {
 	void *data;
 };
 typedef struct pf_accounting_end *pf_accounting_add_end(void *request, size_t n);
+
+/* A variable of a request, by its name in lower case: 0, or another number. `room` has as many bytes as the name. */
+typedef int pf_accounting_get_variable(void *request, const char *name, size_t n, char *room, int capture, const char **value,
+				       size_t *size, const char **error);
 
 /* A phase of a request begins. Returns 1 + the phase that it runs within (0 for none), which the caller passes to
  * pf_accounting_exit; 0 for a request that is not counted; -ENOENT for an unknown request. */

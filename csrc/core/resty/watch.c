@@ -17,6 +17,7 @@
 #include "core/stack/own_thread.h"
 
 enum { RUNNING = -1, UNKNOWN = -2, TRIES = 3, PATIENCE_NS = 20000, MOST_NAPS = 500 };
+enum { LONG_NS = 1000000000 };
 enum { IDLE, ASKED, LOOKING }; /* of `asked` */
 
 static _Atomic(struct pf_watch *) watcher; /* the one of this process */
@@ -154,23 +155,26 @@ static struct pf_blocked *new_blocked(struct pf_watch *w)
 	return b;
 }
 
-static void look(struct pf_watch *w)
+/* Take what is to be seen of the open turn. */
+static void look_at(struct pf_watch *w, uint32_t serial, uint64_t ns)
 {
-	uint32_t serial = atomic_load(&w->serial);
-	uint64_t began = atomic_load(&w->began), now = pf_wall_ns(), *words;
-	struct pf_blocked *b;
-
-	if (!began || now < began + w->limit || w->seen == serial)
-		return;
-	w->seen = serial;
 	w->look.serial = serial;
 	w->look.route = atomic_load(&w->route);
 	w->look.phase = atomic_load(&w->phase);
-	w->look.seen_ns = now - began;
-	w->look.ended = 0;
+	w->look.seen_ns = ns;
+	w->look.ended = w->look.uri_size = 0;
 	pthread_mutex_unlock(&w->mutex);
 	take_stack(w, serial);
 	pthread_mutex_lock(&w->mutex);
+}
+
+static void keep(struct pf_watch *w, uint32_t serial, uint64_t ns)
+{
+	struct pf_blocked *b;
+	uint64_t *words;
+
+	w->seen = serial;
+	look_at(w, serial, ns);
 	/* The turn may have ended meanwhile. Then the ring's newest entry is this turn, without a stack. */
 	b = &w->kept[(w->next - 1) % PF_WATCH_KEPT];
 	if (w->next == w->first || b->serial != serial) {
@@ -179,6 +183,8 @@ static void look(struct pf_watch *w)
 		b = new_blocked(w);
 	} else {
 		w->look.ended = 1;
+		w->look.uri_size = b->uri_size;
+		memcpy(w->look.uri, b->uri, b->uri_size);
 	}
 	if (!b)
 		return;
@@ -189,7 +195,60 @@ static void look(struct pf_watch *w)
 	b->words = words;
 }
 
-void pf_watch_ended(struct pf_watch *w, const uint64_t *now, const uint64_t *before)
+static const char *name_of(const struct pf_watch *w, enum pf_watch_kind kind, uint32_t number)
+{
+	return number < w->names[kind] && w->name[kind][number] ? w->name[kind][number] : "(other)";
+}
+
+static void tell(struct pf_watch *w, uint32_t serial, uint64_t ns)
+{
+	w->told = serial;
+	look_at(w, serial, ns);
+	if (atomic_load(&w->serial) == serial)
+		pf_watch_tell(&w->look, name_of(w, PF_WATCH_ROUTE, w->look.route), name_of(w, PF_WATCH_PHASE, w->look.phase), ns);
+}
+
+static void look(struct pf_watch *w)
+{
+	uint32_t serial = atomic_load(&w->serial);
+	uint64_t began = atomic_load(&w->began), now = pf_wall_ns();
+	uint64_t patience = 2 * w->limit > LONG_NS ? 2 * w->limit : LONG_NS;
+
+	if (!began || now < began + w->limit)
+		return;
+	if (w->seen != serial)
+		keep(w, serial, now - began);
+	else if (w->tells && w->told != serial && now >= began + patience)
+		tell(w, serial, now - began);
+}
+
+int pf_watch_name(struct pf_watch *w, enum pf_watch_kind kind, uint32_t number, const char *text)
+{
+	char *copy = strdup(text), **names;
+	int r = copy ? 0 : -ENOMEM;
+
+	pthread_mutex_lock(&w->mutex);
+	if (r == 0 && number >= w->names[kind]) {
+		names = realloc(w->name[kind], (number + (size_t)1) * sizeof *names);
+		if (names) {
+			memset(names + w->names[kind], 0, (number + (size_t)1 - w->names[kind]) * sizeof *names);
+			w->name[kind] = names;
+			w->names[kind] = number + 1;
+		} else {
+			r = -ENOMEM;
+		}
+	}
+	if (r == 0) {
+		free(w->name[kind][number]);
+		w->name[kind][number] = copy;
+		copy = NULL;
+	}
+	pthread_mutex_unlock(&w->mutex);
+	free(copy);
+	return r;
+}
+
+void pf_watch_ended(struct pf_watch *w, const uint64_t *now, const uint64_t *before, const char *uri, size_t size)
 {
 	uint32_t serial = atomic_load(&w->serial);
 	struct pf_blocked *b;
@@ -211,6 +270,9 @@ void pf_watch_ended(struct pf_watch *w, const uint64_t *now, const uint64_t *bef
 		for (uint32_t i = 0; i < w->words; i++)
 			b->words[i] = (b->ended ? b->words[i] : 0) + now[i] - before[i];
 		b->ended = 1;
+		b->uri_size = (uint32_t)(size < PF_WATCH_URI ? size : PF_WATCH_URI);
+		if (b->uri_size)
+			memcpy(b->uri, uri, b->uri_size);
 	}
 	pthread_mutex_unlock(&w->mutex);
 }
@@ -311,5 +373,12 @@ void pf_watch_stop(struct pf_watch *w)
 	for (int i = 0; i < PF_WATCH_KEPT; i++) {
 		free(w->kept[i].words);
 		w->kept[i].words = NULL;
+	}
+	for (int kind = 0; kind < PF_WATCH_KINDS; kind++) {
+		for (uint32_t i = 0; i < w->names[kind]; i++)
+			free(w->name[kind][i]);
+		free(w->name[kind]);
+		w->name[kind] = NULL;
+		w->names[kind] = 0;
 	}
 }

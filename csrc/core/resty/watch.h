@@ -6,7 +6,10 @@
  * stack from the stack pointer that the kernel reports (/proc/self/task/TID/syscall), and keeps the result only if the thread is
  * still in the same call afterwards.
  *
- * A turn costs the worker a few stores. When a turn that was longer than the limit ends, its counts are added to its record. */
+ * A turn costs the worker a few stores. When a turn that was longer than the limit ends, its counts are added to its record.
+ *
+ * A turn that goes on for a second or twice the limit, whichever is longer, may never end, and then the worker never reports it. So
+ * the thread writes a line to standard error, which a server redirects to its error log, in one write(2). */
 #ifndef PF_WATCH_H
 #define PF_WATCH_H
 
@@ -15,7 +18,9 @@
 
 #include "core/stack/unwind.h"
 
-enum { PF_WATCH_PLACES = 32, PF_WATCH_NAME = 120, PF_WATCH_KEPT = 16 };
+enum { PF_WATCH_PLACES = 32, PF_WATCH_NAME = 120, PF_WATCH_KEPT = 16, PF_WATCH_URI = 256, PF_WATCH_NAMES = 65536 };
+
+enum pf_watch_kind { PF_WATCH_ROUTE, PF_WATCH_PHASE, PF_WATCH_KINDS };
 
 /* One turn that was longer than the limit. */
 struct pf_blocked {
@@ -23,6 +28,8 @@ struct pf_blocked {
 	uint32_t ended;     /* 1: `words` are its counts; 0: no single reading has covered more than the limit */
 	uint64_t seen_ns;   /* how long it had run when its stack was taken; 0: it ended before that */
 	long call;          /* the number of the system call that it was in; -1: none; -2: unknown */
+	uint32_t uri_size;
+	char uri[PF_WATCH_URI]; /* its beginning, if the turn has ended */
 	unsigned n;
 	struct pf_watch_place {
 		enum pf_place_kind kind;
@@ -40,6 +47,7 @@ struct pf_watch {
 	/* Set by the caller before pf_watch_start. unwind may be NULL. */
 	uint64_t limit;
 	uint32_t words;
+	int tells; /* writes a line about a turn that goes on */
 	void (*unwind)(void *owner, const struct pf_registers *r, const struct pf_memory *m, struct pf_unwound *u);
 	void *owner;
 
@@ -51,7 +59,9 @@ struct pf_watch {
 	struct pf_blocked kept[PF_WATCH_KEPT]; /* a ring, without `words` of those that were taken */
 	uint32_t first, next;                  /* numbers of the oldest and the next entry; their index is modulo PF_WATCH_KEPT */
 	uint64_t lost;                         /* turns that had no room in the ring */
-	uint32_t seen;                         /* the turn whose stack was taken last */
+	uint32_t seen, told;                   /* the turn whose stack was taken last, and the one that a line was about */
+	char **name[PF_WATCH_KINDS];           /* by number, or NULL */
+	uint32_t names[PF_WATCH_KINDS];
 	/* asked: whether the signal handler is to take the stack, or does; sent: a signal has been sent and has not arrived
 	 * yet. */
 	atomic_int asked, sent;
@@ -63,6 +73,9 @@ struct pf_watch {
 int pf_watch_start(struct pf_watch *w);
 void pf_watch_stop(struct pf_watch *w); /* idempotent */
 
+/* Name a route or a phase, for the lines about turns that go on. 0 or -ENOMEM. */
+int pf_watch_name(struct pf_watch *w, enum pf_watch_kind kind, uint32_t number, const char *text);
+
 /* A turn begins; with began == 0, no turn is open from now on. */
 static inline void pf_watch_turn(struct pf_watch *w, uint32_t serial, uint32_t route, uint32_t phase, uint64_t began)
 {
@@ -73,10 +86,16 @@ static inline void pf_watch_turn(struct pf_watch *w, uint32_t serial, uint32_t r
 	atomic_store_explicit(&w->began, began, memory_order_release);
 }
 
-/* The open turn ends after more than the limit. now - before: its counts. */
-void pf_watch_ended(struct pf_watch *w, const uint64_t *now, const uint64_t *before);
+/* The open turn ends after more than the limit, in a request of this URI. now - before: its counts. */
+void pf_watch_ended(struct pf_watch *w, const uint64_t *now, const uint64_t *before, const char *uri, size_t size);
 
 /* Copy the oldest turn that has ended to *b, whose words must have room for w->words. Returns 0 if there is none. */
 int pf_watch_take(struct pf_watch *w, struct pf_blocked *b);
+
+/* The name of a system call in which a thread may sleep, or NULL. */
+const char *pf_watch_call(long number);
+
+/* Write the line about a turn that has run for so long and goes on. */
+void pf_watch_tell(const struct pf_blocked *b, const char *route, const char *phase, uint64_t ns);
 
 #endif

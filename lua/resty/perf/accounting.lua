@@ -108,7 +108,16 @@ function M.count_waits()
 end
 
 -- A thread looks from now on for turns that last longer than this many ns. Returns true; or nil, message, code.
-function M.watch(ns) return open.accounting:watch(ns) end
+-- @param tells whether it writes a line about a turn that goes on and on, to standard error
+function M.watch(ns, tells)
+  local ok, message, code = open.accounting:watch(ns, tells)
+  if not ok then return nil, message, code end
+  for i, name in ipairs(M.phases) do open.accounting:name("phase", i, name) end
+  return true
+end
+
+-- The name of a route, for these lines.
+function M.name_route(n, name) open.accounting:name("route", n, name) end
 
 -- Words as Counts -----------------------------------------------------------------------------------------------------
 
@@ -150,7 +159,8 @@ end
 function M.finished() return difference(handle.last) end
 function M.finished_start() return handle.last_start end
 
--- The next turn that was too long and has ended: {route=, phase=, seen_ns=, call=, stack=} of csrc/binding/resty/watch.h, and its
+-- The next turn that was too long and has ended: {route=, phase=, seen_ns=, uri=, call=, stack=} of
+-- csrc/binding/resty/watch.h, and its
 -- Counts, if it was counted in one piece. Nil if there is none.
 function M.blocked()
   if not open then return nil end

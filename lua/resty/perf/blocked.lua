@@ -4,10 +4,11 @@ local accounting = require "resty.perf.accounting"
 local format = require "perf.base.format"
 local json = require "perf.base.json"
 local log = require "resty.perf.log"
+local routes = require "resty.perf.routes"
 
 local M = {}
 
-local KEPT = 50
+local KEPT, MOST = 50, 1000 -- turns, and routes
 
 local HOOKS = debug.getinfo(1, "S").source:gsub("/blocked%.lua$", ".lua") -- its frames (perf.content) are left out
 
@@ -25,16 +26,16 @@ local function lines_of(stack)
   return lines
 end
 
--- The line: "blocked: a turn of /cart, content, took 61ms: task-clock 60.9ms, page-faults 3; after 51ms it was at cart.lua:12 <
--- ..., in the system call read".
--- @param turn {seen_ns=, call=, lines=, route=, phase=, wall_ns=, counts=}: of M.take
+-- The line: "blocked: a turn of /cart, content, /cart?..., took 61ms: task-clock 60.9ms, page-faults 3; after 51ms it was at
+-- cart.lua:12 < ..., in the system call read".
+-- @param turn {seen_ns=, call=, lines=, route=, uri=, phase=, wall_ns=, counts=}
 function M.line(turn)
   local parts = {}
   for _, e in ipairs(turn.counts or {}) do
     local v = e.value and (e.unit == "ns" and show(e.value) or tostring(e.value))
     parts[#parts + 1] = v and e.label .. " " .. v
   end
-  local text = ("blocked: a turn of %s, %s, took %s"):format(turn.route, turn.phase,
+  local text = ("blocked: a turn of %s, %s%s, took %s"):format(turn.route, turn.phase, turn.uri and ", " .. turn.uri or "",
     turn.wall_ns and show(turn.wall_ns) or "longer than the limit")
   if #parts > 0 then text = text .. ": " .. table.concat(parts, ", ") end
   if turn.seen_ns == 0 then return text end
@@ -49,14 +50,30 @@ local function add(dict, key, n)
   return (dict:incr(key, n))
 end
 
+-- The name under which a route is counted: the later ones of too many are "(other)".
+local function announce(dict, route)
+  if dict:get("blocked i " .. route) then return route end
+  local n = route == routes.OTHER and 0 or add(dict, "blocked routes", 1)
+  if not n then return route end
+  if n > MOST then
+    add(dict, "blocked routes", -1)
+    return announce(dict, routes.OTHER)
+  end
+  dict:safe_set("blocked i " .. route, true)
+  dict:safe_set("blocked r" .. n, route)
+  return route
+end
+
 -- Report the turns since the last call: count them, keep the newest, and log them.
 -- @param dict ngx.shared.DICT
 -- @param names of routes, by number
-function M.report(dict, names)
+-- @param redact function of a request's URI
+function M.report(dict, names, redact)
   local found, counts = accounting.blocked()
   while found do
     local turn = { at = ngx.time(), pid = ngx.worker.pid(), route = names[found.route] or "(other)",
-      phase = accounting.phases[found.phase], seen_ns = found.seen_ns, call = found.call, lines = lines_of(found.stack),
+      uri = found.uri ~= "" and redact(found.uri) or nil, phase = accounting.phases[found.phase], seen_ns = found.seen_ns,
+      call = found.call, lines = lines_of(found.stack),
       wall_ns = counts and tonumber(counts.wall_ns), counts = counts }
     log.later(ngx.WARN, M.line(turn))
     local events = {}
@@ -64,12 +81,9 @@ function M.report(dict, names)
       if e.value then events[e.label] = e.value end
     end
     turn.counts = events
-    if dict:safe_add("blocked i " .. turn.route, true) then
-      local n = add(dict, "blocked routes", 1)
-      if n then dict:safe_set("blocked r" .. n, turn.route) end
-    end
-    add(dict, "blocked c " .. turn.route, 1)
-    add(dict, "blocked t " .. turn.route, turn.wall_ns or turn.seen_ns)
+    local route = announce(dict, turn.route)
+    add(dict, "blocked c " .. route, 1)
+    add(dict, "blocked t " .. route, turn.wall_ns or turn.seen_ns)
     local n = add(dict, "blocked", 1)
     if n then dict:safe_set("blocked" .. n % KEPT, json.encode(turn)) end
     found, counts = accounting.blocked()
@@ -77,21 +91,28 @@ function M.report(dict, names)
 end
 
 -- The turns of all workers: {routes = {{route=, count=, lasted_ns=}, ...}, recent = {...}}, the newest first; each of `recent` is
--- a turn: {at=, pid=, route=, phase=, wall_ns=, seen_ns=, call=, lines=, counts=}.
-function M.read(dict)
-  local routes, recent, n = {}, {}, dict:get "blocked" or 0
-  for i = 1, dict:get "blocked routes" or 0 do
+-- a turn: {at=, pid=, route=, uri=, phase=, wall_ns=, seen_ns=, call=, lines=, counts=}.
+-- @param name_of function(name): the name under which a route is shown
+function M.read(dict, name_of)
+  local list, by_name, recent, n = {}, {}, {}, dict:get "blocked" or 0
+  for i = 0, dict:get "blocked routes" or 0 do
     local route = dict:get("blocked r" .. i)
     if route then
-      routes[#routes + 1] = { route = route, count = dict:get("blocked c " .. route) or 0,
-        lasted_ns = dict:get("blocked t " .. route) or 0 }
+      local name = name_of(route)
+      local sum = by_name[name]
+      if not sum then
+        sum = { route = name, count = 0, lasted_ns = 0 }
+        by_name[name], list[#list + 1] = sum, sum
+      end
+      sum.count = sum.count + (dict:get("blocked c " .. route) or 0)
+      sum.lasted_ns = sum.lasted_ns + (dict:get("blocked t " .. route) or 0)
     end
   end
   for i = n, math.max(1, n - KEPT + 1), -1 do
     local text = dict:get("blocked" .. i % KEPT)
     recent[#recent + 1] = text and json.decode(text)
   end
-  return { routes = routes, recent = recent }
+  return { routes = list, recent = recent }
 end
 
 return M

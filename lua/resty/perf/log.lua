@@ -9,6 +9,12 @@ local function escape(c) return ("\\x%02X"):format(c:byte()) end
 -- Write a line to the error log.
 function M.write(level, ...) ngx.log(level, (table.concat { ... }:gsub('[^ -~]', escape))) end
 
+-- Whether the error log has lines of this level.
+function M.writes(level)
+  local ok, errlog = pcall(require, "ngx.errlog")
+  return not ok or errlog.get_sys_filter_level() >= level
+end
+
 local waiting = {} -- {level, text}
 
 -- Write the pending lines.

@@ -1,0 +1,80 @@
+-- The watcher of turns (csrc/core/resty/watch.h): turns that take too long are caught, with their stacks.
+local clock = require "perf.base.clock"
+local kit = require "testkit"
+local util = require "spec.support.util"
+
+describe("the watcher of turns", function()
+  local ffi, accounting, meter, names
+
+  setup(function()
+    local has_ffi
+    has_ffi, ffi = pcall(require, "ffi")
+    if has_ffi then accounting = require "resty.perf.accounting" end
+    meter, names = require "perf.measure.open_list", require "perf.names"
+  end)
+
+  local function open()
+    assert(accounting.open(assert(meter.open { assert(names.resolve "page-faults:u"), assert(names.resolve "task-clock") })))
+    assert.equal(0, accounting.route())
+  end
+
+  before_each(function()
+    requires { lua = "luajit", perf_open = true, nostress = true }
+    open()
+  end)
+  after_each(function() if accounting then accounting.close() end end)
+
+  local CONTENT = 4
+
+  local function spin(ns)
+    local to, n = clock.now() + ns, 0
+    while clock.now() < to do n = n + 1 end
+    return n
+  end
+
+  local function turn(ns)
+    local r = ffi.cast("void *", 4096)
+    assert.equal(0, accounting.admit(r, 0, 0, 0))
+    assert.equal(1, accounting.enter(r, CONTENT))
+    spin(ns)
+    accounting.exit(r, 0)
+    assert.equal(0, accounting.finish(r))
+  end
+
+  it("catches those that are longer than the limit, with their counts, and no others", function()
+    assert.is_true(accounting.watch(1e11, false))
+    turn(1e6)
+    assert.is_nil(accounting.blocked())
+    accounting.close()
+    open()
+    assert.is_true(accounting.watch(5e6, false))
+    turn(20e6)
+    local found, counts = accounting.blocked()
+    assert.same({ 0, CONTENT, "" }, { found.route, found.phase, found.uri })
+    assert.is_true(counts.wall_ns >= 20e6)
+    assert.is_nil(accounting.blocked())
+  end)
+
+  it("keeps the oldest ones if nobody takes them", function()
+    assert.is_true(accounting.watch(1e6, false))
+    for _ = 1, 40 do turn(1.5e6) end
+    local n = 0
+    while accounting.blocked() do n = n + 1 end
+    assert.equal(16, n)
+    turn(1.5e6)
+    assert.is_table(accounting.blocked())
+  end)
+
+  it("takes names at any time, and ends with its accounting", function()
+    local threads = kit.living_threads()
+    for _ = 1, 20 do
+      assert.is_true(accounting.watch(1e6, false))
+      for n = 0, 40 do accounting.name_route(n, ("/a route "):rep(n)) end
+      accounting.name_route(3, "/another")
+      turn(2e6)
+      accounting.close()
+      open()
+    end
+    assert.is_truthy(util.eventually(function() return kit.living_threads() == threads end))
+  end)
+end)
