@@ -31,13 +31,13 @@ local function work(rounds)
 end
 
 -- CPU time, 999 samples a second: the function's results follow the profile.
-local before = assert(perf.profile(work, 5))
-local prof, n = assert(perf.profile(work, 20))
+local before = assert(perf.profile(work, 2))
+local prof, n = assert(perf.profile(work, 6))
 print(prof)
 print(("\nworked on %d things; of another run:\n\n%s"):format(n, tostring(prof:diff(before))))
 
 -- Page faults, every one of them.
-local faults = assert(perf.profile({ event = "page-faults", period = 1 }, table_of, 2e5))
+local faults = assert(perf.profile({ event = "page-faults", period = 1 }, table_of, 5e4))
 print("\n" .. tostring(faults:top(3)))
 
 -- As files. If a file cannot be written, the reason is returned, and the profile still exists.

@@ -8,7 +8,7 @@ local path, command = arg[1], { (table.unpack or unpack)(arg, 2) }
 local temporary = not path
 if temporary then
   path = os.tmpname()
-  command = { "sh", "-c", "cat /usr/bin/* 2>/dev/null | head -c 4000000 | gzip -9 | sha256sum >/dev/null" }
+  command = { "sh", "-c", "cat /usr/bin/* 2>/dev/null | head -c 1000000 | gzip -9 | sha256sum >/dev/null" }
 end
 
 local function check(value, message)

@@ -90,9 +90,7 @@ describe("a profile of registers", function()
           if not marked then profile.start("i1000", function() end) end
           local first, last = allocating_lines(a[2])
           local run = assert(loadstring(a[2], "=program"))
-          local prof = perf.profile({ freq = 4000 }, function()
-            for _ = 1, 3 do run() end
-          end)
+          local prof = perf.profile({ freq = 4000 }, run)
           if not marked then profile.stop() end
           local collected, there = 0, 0
           for _, s in ipairs(prof:samples()) do
