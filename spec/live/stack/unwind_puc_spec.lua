@@ -192,7 +192,7 @@ describe("the unwinder of PUC Lua", function()
     end)
   end)
 
-  -- Run a program, and unwind its stack every 100 us of CPU time. Returns the share of each line in percent, by the line of the
+  -- Run a program, and unwind its stack every 50 us of CPU time. Returns the share of each line in percent, by the line of the
   -- innermost Lua function; and all stacks.
   local function shares_of(text, n, least)
     local fn = assert(compile(text, "=program"))

@@ -11,8 +11,8 @@ it("the stack is whole where a call ends, by a result or by an error", function(
   local function fails() error "x" end
   local sum = 0
   unwind.start(50000)
-  for i = 1, 1e6 do sum = sum + same(i, i, i) + select("#", same(i, i)) end
-  for _ = 1, 5e5 do pcall(fails) end
+  for i = 1, 5e5 do sum = sum + same(i, i, i) + select("#", same(i, i)) end
+  for _ = 1, 25e4 do pcall(fails) end
   local all, cut = 0, 0
   for _, stack in ipairs(unwind.stop()) do
     all = all + stack.count
