@@ -169,7 +169,7 @@ scrape_configs:
 
   it("accept known commands, and say why others are refused", function()
     serve()
-    local all = "do=stop, or do=start with sample=N and events=LIST, each once\n"
+    local all = "expected do=stop, or do=start with sample=N and events=LIST, each once\n"
     local number = "sample: number expected\n"
     for args, reason in pairs { ["do=start&sample=abc"] = number, ["do=start&sample="] = number,
       ["do=start&sample"] = all, ["do=start&sample=2&sample=3"] = all, ["do=start&bogus=1"] = all, ["do=stop&sample=1"] = all,

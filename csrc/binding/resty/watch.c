@@ -40,7 +40,7 @@ int pb_watch_start(lua_State *L, struct pb_accounting *a, uint64_t limit, int te
 
 	watch = calloc(1, sizeof *watch);
 	if (!watch)
-		return pb_fail(L, -ENOMEM, "watch");
+		return pb_fail(L, -ENOMEM, "watcher of blocked turns");
 	watch->stack = stack;
 	watch->w.unwind = r == 0 ? pb_unwind : NULL;
 	watch->w.owner = &watch->stack;
@@ -52,7 +52,7 @@ int pb_watch_start(lua_State *L, struct pb_accounting *a, uint64_t limit, int te
 	if (r < 0) {
 		pf_watch_stop(&watch->w);
 		give_up(watch);
-		return pb_fail(L, r, "watch");
+		return pb_fail(L, r, "watcher of blocked turns");
 	}
 	a->watch = watch;
 	pf_accounting_watch(a->accounting, &watch->w);
@@ -65,7 +65,7 @@ int pb_watch_name(lua_State *L, struct pb_watch *watch, enum pf_watch_kind kind,
 	int r = pf_watch_name(&watch->w, kind, number, text);
 
 	if (r < 0)
-		return pb_fail(L, r, "watch");
+		return pb_fail(L, r, "watcher of blocked turns");
 	lua_pushboolean(L, 1);
 	return 1;
 }

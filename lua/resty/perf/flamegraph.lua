@@ -30,7 +30,7 @@ end
 function M.profile(event, seconds, timer, sleep)
   argument.check_type(seconds, "number", 2)
   if not (seconds > 0 and seconds <= LONGEST) then
-    return nil, ("seconds: more than 0 and at most %d"):format(LONGEST), "EINVAL"
+    return nil, ("seconds: a number above 0, at most %d, expected, got %s"):format(LONGEST, tostring(seconds)), "EINVAL"
   end
   if running then return nil, "this worker is being profiled already", "EBUSY" end
   local p, message, code = argument.call_as_argument(1, "", profiler.profiler, { event = event })

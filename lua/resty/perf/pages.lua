@@ -84,7 +84,7 @@ local function pausing()
 end
 
 local DONE = "done; the other workers follow within a second"
-local COMMANDS = "do=stop, or do=start with sample=N and events=LIST, each once"
+local COMMANDS = "expected do=stop, or do=start with sample=N and events=LIST, each once"
 
 local function start(perf, args)
   local sample = tonumber(args.sample)
@@ -120,7 +120,7 @@ local function flame(perf, event)
   ngx.print(prof:flamegraph())
 end
 
--- The flame graph of waiting, and its downloads: how a profile is written, the type, the name of the file.
+-- The forms of the flame graph of waiting: content type, and the name of the downloaded file.
 local WAITING = { flamegraph = { "text/html; charset=utf-8" }, folded = { "text/plain; charset=utf-8", "waits.folded" },
   pprof = { "application/octet-stream", "waits.pb.gz" }, speedscope = { "application/json", "waits.speedscope.json" } }
 
@@ -128,15 +128,16 @@ local function waiting(perf, form)
   local reason = clients.foreign()
   if reason then return refuse(403, reason) end
   local how = WAITING[form]
-  if not how then return refuse(400, "waits: flamegraph, folded, pprof or speedscope") end
+  if not how then return refuse(400, "waits: expected flamegraph, folded, pprof or speedscope") end
   local route = ngx.req.get_uri_args().route
   local prof = perf.wait_profile(type(route) == "string" and route or nil)
-  if not prof then return refuse(503, "this worker counts no waits: see the option `waits` of perf.start") end
+  if not prof then return refuse(503, "this worker does not count waits: set the option `waits` of perf.start") end
   ngx.header.content_type = how[1]
   if how[2] then ngx.header.content_disposition = ('attachment; filename="%s"'):format(how[2]) end
   ngx.print((prof[form](prof)))
 end
 
+local DENIED = "this address may not see the page: see the option `from` of perf.status and perf.metrics"
 local NOTHING = "nothing is counted: perf.start has not been called, or has failed; see the error log\n"
 
 local function metrics(state)
@@ -153,7 +154,7 @@ end
 
 local SHOWN = 100 -- rows of waits
 
--- A row of waits in the JSON page. longest_ns: the bound of the histogram's last bucket that has one.
+-- A row of waits in the JSON page. longest_ns is an upper bound: that of the highest bucket in use.
 local function wait_report(row)
   local longest = 0
   for b in pairs_of(row.histogram) do longest = math.max(longest, 2 ^ b - 1) end
@@ -191,7 +192,7 @@ end
 -- Content handler.
 function M.status(perf, opts)
   opts = clients.options(opts)
-  if not opts.allows(ngx.var.remote_addr) then return refuse(403, "not for this address") end
+  if not opts.allows(ngx.var.remote_addr) then return refuse(403, DENIED) end
   local state = perf.state()
   state.secret = opts.token ~= nil
   if ngx.req.get_method() == "POST" then return command(perf, opts.token, state.token) end
@@ -208,7 +209,7 @@ end
 
 -- Content handler.
 function M.metrics(perf, opts)
-  if not clients.options(opts).allows(ngx.var.remote_addr) then return refuse(403, "not for this address") end
+  if not clients.options(opts).allows(ngx.var.remote_addr) then return refuse(403, DENIED) end
   return metrics(perf.state())
 end
 

@@ -5,6 +5,7 @@ local routes = require "resty.perf.routes"
 local sampler = require "resty.perf.sampling"
 local exposition = require "resty.perf.metrics"
 local slow = require "resty.perf.slow"
+local util = require "spec.support.util"
 
 describe("resty.perf.routes", function()
   it("by a list are paths, prefixes, segments and patterns, of which the first that matches is used", function()
@@ -176,6 +177,21 @@ describe("resty.perf.metrics", function()
     local last = exposition.text(totals, function(part) parts[#parts + 1] = part end)
     assert.equal(text, table.concat(parts) .. last)
     assert.is_nil(text:find "_cs")
+  end)
+
+  it("writes the metrics that the guide lists, with their types", function()
+    local guide, written, listed = util.read_file "doc/openresty.md", {}, {}
+    local all = setmetatable({ waits = { waits = {}, requests = {} }, blocked = { routes = {} },
+      dictionary = { capacity = 1, free = 1 } }, { __index = totals })
+    for name, kind in exposition.text(all):gmatch "# TYPE (%S+) (%S+)" do
+      -- The guide has task-clock for all events, and the histogram of the time in Lua.
+      if name ~= "lua_perf_request_lua_seconds" then name = name:gsub("_lua_seconds", "_task_clock_seconds") end
+      written[name:gsub("page_faults_u", "task_clock_seconds")] = kind
+    end
+    for names, kind in guide:gmatch "\n| (`lua_perf[^|]*)| (%a+) |" do
+      for name in names:gmatch "`([%w_]+)" do listed[name] = kind end
+    end
+    assert.same(written, listed)
   end)
 end)
 
