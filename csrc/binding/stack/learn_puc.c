@@ -431,6 +431,8 @@ static int learn(lua_State *S)
 	learn_structures(w);
 	pb_puc_learn_functions(w);
 	pb_puc_learn_prototypes(w);
+	if (w->l->call.size > PF_PUC_MOST_FIELDS || w->l->proto.size > PF_PUC_MOST_FIELDS || w->l->value.tag >= PF_PUC_MOST_VALUE)
+		pb_puc_fail(w, "sizes of structures");
 	pb_puc_learn_allocation(w);
 	pb_puc_check(w);
 	return 0;
@@ -441,8 +443,8 @@ int pb_learn_puc(lua_State *L, const struct pf_memory *m, struct pf_puc_layout *
 	struct pb_puc_learner *w = lua_newuserdata(L, sizeof *w);
 	int status = 1;
 
-	/* Reused memory may have old values that look like new ones, but hardly twice. */
-	for (int tries = 0; tries < 3 && status != 0; tries++) {
+	/* Reused memory may have old values that look like new ones, but hardly twice. The result of single steps stays the same. */
+	for (int tries = 0; tries < 3 && status != 0 && (tries == 0 || w->traps == 0); tries++) {
 		lua_State *S = lua_newthread(L);
 
 		memset(l, 0, sizeof *l);

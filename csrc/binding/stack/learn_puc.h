@@ -33,7 +33,18 @@ enum { /* sizes in bytes, and counts */
 	PB_PUC_PROTOS = 8,
 	PB_PUC_STACKS = 4,
 	PB_PUC_WORDS_SEEN = 1024,
+	PB_PUC_WAYS = 24,
 	PB_PUC_ALL_WRONG = 1000,
+};
+
+/* One way to find the pc: fields of the layout. */
+struct pb_puc_way {
+	enum pf_puc_pc local;
+	uint16_t slot;
+	uint64_t loop, loop_end;
+	/* The lines that it showed while a function ran machine instruction by machine instruction. */
+	int line;
+	unsigned seen, n_wrong, wrong; /* wrong: of 1,000 instructions */
 };
 
 struct pb_puc_level {
@@ -89,8 +100,8 @@ struct pb_puc_learner {
 	int sees, lines_seen;
 	/* The function that runs machine instruction by machine instruction. */
 	uint64_t stepped_proto;
-	int steps_line;
-	unsigned traps, steps_seen, steps_wrong, steps_lines;
+	unsigned traps, n_ways;
+	struct pb_puc_way ways[PB_PUC_WAYS], *way;
 	unsigned n_stacks;
 	struct pb_puc_stack stacks[PB_PUC_STACKS];
 	/* The threads that wait for the thread of the check. */
@@ -141,8 +152,9 @@ void pb_puc_grab_thread(struct pb_puc_learner *w, lua_State *L, uint8_t *to);
 void pb_puc_learn_functions(struct pb_puc_learner *w);
 void pb_puc_learn_prototypes(struct pb_puc_learner *w);
 void pb_puc_learn_allocation(struct pb_puc_learner *w);
-/* Of 1,000 machine instructions, the number at which the layout's pc gives a wrong line; 0 if this machine cannot count them. */
-unsigned pb_puc_wrong_steps(struct pb_puc_learner *w);
+/* Count the machine instructions for which each way gives a wrong line; none if this machine cannot tell. */
+void pb_puc_count_wrong(struct pb_puc_learner *w);
+void pb_puc_take_way(struct pf_puc_layout *l, const struct pb_puc_way *way);
 void pb_puc_check(struct pb_puc_learner *w);
 
 #define PB_PUC_WORDS(o, n) for (unsigned o = 0; o + sizeof(void *) <= (n); o += (unsigned)sizeof(void *))

@@ -19,13 +19,6 @@ enum {
 	LEAST_LOOP = 1024, /* bytes of code */
 };
 
-/* The best way to find the pc. */
-struct best {
-	unsigned wrong;
-	enum pf_puc_pc local;
-	uint16_t slot;
-};
-
 /* Indexes of words in a frame with saved registers, counted from its frame pointer. */
 #if defined __x86_64__
 enum { FIRST_SAVED = -5, SAVED = 6 };
@@ -138,26 +131,28 @@ static int lines_seen(struct pb_puc_learner *w, enum pf_puc_pc local, int alone)
 	return w->lines_seen;
 }
 
-/* Keep this way to find the pc if it finds the right lines where memory is allocated, and fewer wrong ones elsewhere than the
- * best way so far. */
-static void try(struct pb_puc_learner *w, enum pf_puc_pc local, uint16_t slot, struct best *best)
+void pb_puc_take_way(struct pf_puc_layout *l, const struct pb_puc_way *way)
 {
-	unsigned wrong;
-
-	w->l->slot = slot;
-	if (best->wrong == 0 || lines_seen(w, local, slot != PF_PUC_NONE) != LINES ||
-	    (local != PF_PUC_SAVED && !(lines_seen(w, local, 1) & 1)))
-		return;
-	wrong = pb_puc_wrong_steps(w);
-	if (wrong < best->wrong)
-		*best = (struct best){wrong, local, slot};
+	l->local_pc = (uint8_t)way->local;
+	l->slot = way->slot;
+	l->loop = way->loop;
+	l->loop_end = way->loop_end;
 }
 
-static void try_local(struct pb_puc_learner *w, uint16_t slot, struct best *best)
+/* Keep this way to find the pc if its lines are right where memory is allocated. */
+static void try(struct pb_puc_learner *w, enum pf_puc_pc local, uint16_t slot)
 {
-	try(w, PF_PUC_NEXT, slot, best);
-	try(w, PF_PUC_BOTH, slot, best);
-	try(w, PF_PUC_CURRENT, slot, best);
+	w->l->slot = slot;
+	if (w->n_ways < PB_PUC_WAYS && lines_seen(w, local, slot != PF_PUC_NONE) == LINES &&
+	    (local == PF_PUC_SAVED || (lines_seen(w, local, 1) & 1)))
+		w->ways[w->n_ways++] = (struct pb_puc_way){.local = local, .slot = slot, .loop = w->l->loop, .loop_end = w->l->loop_end};
+}
+
+static void try_local(struct pb_puc_learner *w, uint16_t slot)
+{
+	try(w, PF_PUC_NEXT, slot);
+	try(w, PF_PUC_BOTH, slot);
+	try(w, PF_PUC_CURRENT, slot);
 }
 
 /* --- the frame of the function that runs instructions ------------------------------------------------------------------ */
@@ -204,16 +199,16 @@ static uint64_t find_frame(struct pb_puc_learner *w)
 	return 0;
 }
 
-static void try_slots(struct pb_puc_learner *w, uint64_t frame, struct best *best)
+static void try_slots(struct pb_puc_learner *w, uint64_t frame)
 {
 	for (uint16_t o = 0; o < 896 * sizeof(void *); o += (uint16_t)sizeof(void *))
 		if (seen_at(w->stacks, frame + o) != seen_at(w->stacks + PB_PUC_STACKS - 1, frame + o))
-			try_local(w, o, best);
+			try_local(w, o);
 }
 
 void pb_puc_learn_allocation(struct pb_puc_learner *w)
 {
-	struct best best = {MOST_WRONG, PF_PUC_SAVED, PF_PUC_NONE};
+	const struct pb_puc_way *best = w->ways;
 	uint64_t frame;
 
 	w->l->slot = PF_PUC_NONE;
@@ -222,16 +217,23 @@ void pb_puc_learn_allocation(struct pb_puc_learner *w)
 	if (w->l->relative)
 		w->l->thread.stack = pb_puc_chosen(w, "stack");
 	w->choices = 0;
-	w->n_stacks = 0;
+	w->n_stacks = w->n_ways = 0;
 	lines_seen(w, PF_PUC_SAVED, 0);
 	frame = find_frame(w);
-	try_local(w, PF_PUC_NONE, &best);
-	if (frame)
-		try_slots(w, frame, &best);
-	try(w, PF_PUC_SAVED, PF_PUC_NONE, &best);
-	if (best.wrong == MOST_WRONG)
-		pb_puc_fail(w, "the live pc");
-	w->l->local_pc = (uint8_t)best.local;
-	w->l->slot = best.slot;
+	try_local(w, PF_PUC_NONE);
+	if (frame) {
+		try_slots(w, frame);
+		/* The function that runs instructions may be part of its caller, or its registers may be saved in other ways. */
+		w->l->loop = w->l->loop_end = 0;
+		try_local(w, PF_PUC_NONE);
+	}
+	try(w, PF_PUC_SAVED, PF_PUC_NONE);
+	pb_puc_count_wrong(w);
+	for (unsigned i = 1; i < w->n_ways; i++)
+		if (w->ways[i].wrong < best->wrong)
+			best = &w->ways[i];
+	if (w->n_ways == 0 || best->wrong > MOST_WRONG)
+		pb_puc_fail(w, "this build of Lua does not keep the address of the running instruction where it can be found");
+	pb_puc_take_way(w->l, best);
 }
 #endif

@@ -9,7 +9,6 @@
 enum {
 	MOST_WORDS = 1536, /* words of the C stack to search for the first thread; a luaL_Buffer has up to 1,024 */
 	MORE_WORDS = 1024, /* words to search for each further thread */
-	MOST_FIELDS = 192, /* bytes to read of a structure */
 	MOST_NESTED = 256, /* nested protected calls, or nested threads */
 };
 
@@ -46,7 +45,7 @@ int pf_puc_stack_word(struct pf_puc_unwinder *w, uint64_t address, uint64_t *v)
 static int function(const struct pf_puc_unwinder *w, uint64_t func, struct pf_place *place)
 {
 	const struct pf_puc_layout *l = w->l;
-	uint8_t bytes[16];
+	uint8_t bytes[PF_PUC_MOST_VALUE];
 	uint64_t object;
 	unsigned kind;
 
@@ -73,7 +72,7 @@ static int function(const struct pf_puc_unwinder *w, uint64_t func, struct pf_pl
 static int read_call(const struct pf_puc_unwinder *w, const struct pf_puc_thread *t, uint64_t ci, struct call *c)
 {
 	const struct pf_puc_layout *l = w->l;
-	uint8_t bytes[MOST_FIELDS];
+	uint8_t bytes[PF_PUC_MOST_FIELDS];
 	uint64_t func;
 
 	c->previous = 0;
@@ -86,7 +85,6 @@ static int read_call(const struct pf_puc_unwinder *w, const struct pf_puc_thread
 	c->previous = l->call.previous == PF_PUC_NONE ? ci - l->call.size : pf_puc_word(w, bytes, l->call.previous);
 	return function(w, func, &c->place);
 }
-
 
 /* Find the text and the length of a chunk's name. */
 static void name(const struct pf_puc_unwinder *w, uint64_t string, struct pf_place *place)
@@ -107,7 +105,7 @@ static void name(const struct pf_puc_unwinder *w, uint64_t string, struct pf_pla
 static int lua_place(struct pf_puc_unwinder *w, const struct pf_puc_thread *t, struct call *c, int live)
 {
 	const struct pf_puc_layout *l = w->l;
-	uint8_t proto[MOST_FIELDS];
+	uint8_t proto[PF_PUC_MOST_FIELDS];
 
 	if (pf_puc_copy(w, proto, c->place.function, l->proto.size) < 0)
 		return PF_UNWIND_UNREADABLE;

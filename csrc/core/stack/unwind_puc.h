@@ -6,6 +6,8 @@
 #include "core/stack/unwind.h"
 
 enum { PF_PUC_NONE = UINT16_MAX }; /* the structure has no such field */
+/* Bytes that the unwinder reads at most of a CallInfo or a Proto, and of a TValue. */
+enum { PF_PUC_MOST_FIELDS = 192, PF_PUC_MOST_VALUE = 16 };
 
 /* The place of the running instruction's pc. In 5.1 and 5.4 it is only in a register or on the C stack, and savedpc may belong to
  * an earlier instruction. Some compilers keep the address of the instruction itself, with or without that of the next one. */
