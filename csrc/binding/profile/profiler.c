@@ -205,6 +205,7 @@ static int prepare(lua_State *L)
 		pb_coroutines_take(L, &p->stack);
 		r = pb_engine_start(L, &p->stack, why);
 	} else {
+		pb_unwind_learn_more(L, &p->stack);
 		pb_marks_take(L, &p->stack);
 	}
 	lua_pushinteger(L, r);

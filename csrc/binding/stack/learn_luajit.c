@@ -6,8 +6,6 @@
 #include <errno.h>
 #include <string.h>
 
-enum { VM_INTERPRETER = -1, VM_C = -2 };
-
 /* The loops at the end are compiled. They keep numbers across a call that allocates; the second loop keeps more than there are
  * registers. */
 static const char text[] = "local look = ...\n"
@@ -83,16 +81,10 @@ void pb_luajit_fail(struct pb_luajit_learner *w, const char *what)
 	lua_error(w->now);
 }
 
-/* A fault costs some microseconds, so only plausible addresses are read. */
-static int is_address(uint64_t at)
-{
-	return at >> 16 && !(at >> 47);
-}
-
 void pb_luajit_grab(const struct pb_luajit_learner *w, void *to, uint64_t at, size_t n)
 {
 	memset(to, 0, n);
-	for (size_t i = 0; is_address(at) && i < n; i += 8)
+	for (size_t i = 0; pf_luajit_is_address(at) && i < n; i += 8)
 		if (w->m->read(w->m, (char *)to + i, at + i, 8) < 0)
 			memset((char *)to + i, 0, 8);
 }
@@ -101,14 +93,14 @@ uint64_t pb_luajit_word(const struct pb_luajit_learner *w, uint64_t at)
 {
 	uint64_t word = 0;
 
-	return is_address(at) && w->m->read(w->m, &word, at, sizeof word) == 0 ? word : 0;
+	return pf_luajit_is_address(at) && w->m->read(w->m, &word, at, sizeof word) == 0 ? word : 0;
 }
 
 uint32_t pb_luajit_number(const struct pb_luajit_learner *w, uint64_t at)
 {
 	uint32_t number = 0;
 
-	return is_address(at) && w->m->read(w->m, &number, at, sizeof number) == 0 ? number : 0;
+	return pf_luajit_is_address(at) && w->m->read(w->m, &number, at, sizeof number) == 0 ? number : 0;
 }
 
 unsigned pb_luajit_only(struct pb_luajit_learner *w, const struct pb_luajit_places *places, unsigned n, const char *what)
@@ -129,7 +121,7 @@ uint8_t pb_luajit_byte(const struct pb_luajit_learner *w, uint64_t at)
 {
 	uint8_t byte = 0;
 
-	return is_address(at) && w->m->read(w->m, &byte, at, 1) == 0 ? byte : 0;
+	return pf_luajit_is_address(at) && w->m->read(w->m, &byte, at, 1) == 0 ? byte : 0;
 }
 
 uint16_t pb_luajit_chosen(struct pb_luajit_learner *w, const struct pb_luajit_choice *c, const char *what)
@@ -149,13 +141,13 @@ static void look_at_state(struct pb_luajit_learner *w, int32_t vmstate, const lu
 
 static void look_in_c(struct pb_luajit_learner *w, lua_State *L)
 {
-	look_at_state(w, VM_C, L);
+	look_at_state(w, PF_LUAJIT_C, L);
 }
 
 static void look_in_interpreter(struct pb_luajit_learner *w)
 {
 	w->looks++;
-	look_at_state(w, VM_INTERPRETER, w->T);
+	look_at_state(w, PF_LUAJIT_INTERPRETER, w->T);
 }
 
 static void *allocate(void *data, void *block, size_t old, size_t size)
@@ -238,20 +230,99 @@ static int learn(lua_State *S)
 	return 0;
 }
 
+/* --- what the program has set ---------------------------------------------------------------------------------------- */
+
+/* Push a C function of a library. */
+static int push_function(lua_State *L, const char *library, const char *name)
+{
+	lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
+	lua_getfield(L, -1, library);
+	if (!lua_istable(L, -1))
+		return 0;
+	lua_getfield(L, -1, name);
+	return lua_iscfunction(L, -1);
+}
+
+int pb_luajit_compiles(lua_State *L)
+{
+	const int top = lua_gettop(L);
+	const int on = push_function(L, "jit", "status") && lua_pcall(L, 0, 1, 0) == 0 && lua_toboolean(L, -1);
+
+	lua_settop(L, top);
+	return on;
+}
+
+int pb_luajit_collects(lua_State *L)
+{
+#ifdef LUA_GCISRUNNING
+	return lua_gc(L, LUA_GCISRUNNING, 0);
+#else
+	(void)L;
+	return 0;
+#endif
+}
+
+/* The probes' loops need the usual optimizations: set them. Returns jit.opt.start and the names of those that were on, if it can. */
+static int set_optimizations(lua_State *L)
+{
+	enum { START = 1, NAMES = 2 };
+
+	luaL_checkstack(L, 64, NULL);
+	if (!push_function(L, "jit.opt", "start"))
+		return 0;
+	lua_insert(L, START);
+	if (!push_function(L, "jit", "status"))
+		return 0;
+	lua_insert(L, NAMES);
+	lua_settop(L, NAMES);
+	lua_call(L, 0, LUA_MULTRET);
+	lua_remove(L, NAMES); /* whether it is on */
+	lua_pushvalue(L, START);
+	lua_pushinteger(L, 3);
+	lua_call(L, 1, 0);
+	return lua_gettop(L);
+}
+
+/* S has what set_optimizations has returned. Among the names are those of the machine's features, which are refused. */
+static void restore_optimizations(lua_State *S)
+{
+	const int n = lua_isfunction(S, 1) ? lua_gettop(S) : 0;
+
+	for (int i = 1; i <= n; i++) {
+		lua_pushvalue(S, 1);
+		if (i == 1)
+			lua_pushinteger(S, 0);
+		else
+			lua_pushvalue(S, i);
+		lua_pcall(S, 1, 0, 0);
+		lua_settop(S, n);
+	}
+}
+
 static int learn_once(lua_State *L, const struct pf_memory *m, struct pf_luajit_layout *l, const char **why)
 {
 	struct pb_luajit_learner w = {.m = m, .l = l, .L = L};
+	lua_State *options;
 	int r;
 
 	memset(l, 0, sizeof *l);
 	w.S = w.now = lua_newthread(L);
+	options = lua_newthread(L);
+	w.collects = pb_luajit_collects(L);
+	if (w.collects) /* finalizers would run between the probes' instructions, and allocate */
+		lua_gc(L, LUA_GCSTOP, 0);
 	w.alloc = lua_getallocf(L, &w.ud);
 	lua_setallocf(L, allocate, &w);
+	lua_pushcfunction(options, set_optimizations);
+	lua_pcall(options, 0, LUA_MULTRET, 0);
 	lua_pushcfunction(w.S, learn);
 	lua_pushlightuserdata(w.S, &w);
 	r = lua_pcall(w.S, 1, 0, 0);
+	restore_optimizations(options);
 	lua_setallocf(L, w.alloc, w.ud);
-	lua_pop(L, 1);
+	if (w.collects)
+		lua_gc(L, LUA_GCRESTART, 0);
+	lua_pop(L, 2);
 	if (r == 0)
 		return 0;
 	*why = w.why ? w.why : "memory";

@@ -10,13 +10,15 @@
 #define PB_LEARN_LUAJIT_H
 
 #include "binding/stack/stack.h"
-#include "core/stack/unwind_luajit.h"
+#include "core/stack/unwind_trace.h"
 
 #if PB_LUAJIT
-/* Returns 0, or -ENOTSUP with the field that was not found, or not verified, in *why. Leaves hooks, allocator and L's stack as
- * they were. May raise only if L has no memory for one small object. Without the compiler the layout is that of the interpreter
- * alone: then traces is 0. */
+/* Returns 0, or -ENOTSUP with the field that was not found, or not verified, in *why. Leaves hooks, allocator, collector, the
+ * compiler's optimizations and L's stack as they were. May raise only if L has no memory for one small object. Without the compiler
+ * the layout is that of the interpreter alone: then traces is 0. */
 int pb_learn_luajit(lua_State *L, const struct pf_memory *m, struct pf_luajit_layout *l, const char **why);
+/* Does jit.status say that the compiler is on? May raise for lack of memory. */
+int pb_luajit_compiles(lua_State *L);
 /* The address of L's global state. */
 uint64_t pb_luajit_global(lua_State *L, const struct pf_luajit_layout *l);
 
@@ -25,8 +27,6 @@ uint64_t pb_luajit_global(lua_State *L, const struct pf_luajit_layout *l);
 enum {
 	PB_LUAJIT_GLOBAL = 1536, /* bytes of the global state that are searched */
 	PB_LUAJIT_COMPILER = 8192, /* of the global state and the compiler's state, which follows it */
-	PB_LUAJIT_PROTOTYPE = 160, /* bytes of a prototype, which lie before its code */
-	PB_LUAJIT_TRACE = 136,
 	PB_LUAJIT_TRACES = 2,
 };
 
@@ -63,7 +63,7 @@ struct pb_luajit_places {
 /* A trace, as it was seen while it allocated. */
 struct pb_luajit_trace {
 	uint64_t at, called_from, below_cframe; /* its address; a return address in it, and how far below the cframe that was */
-	uint8_t bytes[PB_LUAJIT_TRACE];
+	uint8_t bytes[PF_TRACE_HEAD];
 	uint64_t bytecode; /* the first instruction of its function */
 	uint32_t number;
 	uint32_t at_array, at_length; /* bytes from the global state */
@@ -90,6 +90,7 @@ struct pb_luajit_learner {
 	uint64_t block; /* if the state resizes this block, the new size is noted */
 	size_t block_size;
 	int compiled; /* 1 after an allocation by compiled code */
+	int collects; /* 1 if the collector was on; it is stopped while the learner runs */
 	unsigned checked;
 	int loop_defined; /* the line where the compiled function is defined, and the line where it allocates */
 	uint32_t loop_line;
@@ -159,6 +160,8 @@ unsigned pb_luajit_only(struct pb_luajit_learner *w, const struct pb_luajit_plac
 void pb_luajit_run(struct pb_luajit_learner *w, int probe, int n);
 /* Returns vmstate, and sets `compiled` if it is positive, as it is in compiled code. */
 int32_t pb_luajit_compiled(struct pb_luajit_learner *w);
+/* Returns 1 if the collector is on; 0 also if this LuaJIT does not say. */
+int pb_luajit_collects(lua_State *L);
 /* Run a loop that allocates, until it is compiled; `look` is called at its allocations. Returns 1 if `look` has counted one. */
 int pb_luajit_run_loop(struct pb_luajit_learner *w, int loop, void (*look)(struct pb_luajit_learner *w));
 

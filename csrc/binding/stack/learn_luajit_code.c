@@ -69,10 +69,10 @@ static void look_at_line(struct pb_luajit_learner *w, lua_State *L)
 	lua_Debug ar;
 
 	at = pb_luajit_word(w, caller(w, L, &ar) + w->l->function_code);
-	before = at - PB_LUAJIT_PROTOTYPE;
+	before = at - PF_LUAJIT_PROTOTYPE;
 	index = (unsigned)(link - at) / 4 - 2; /* the header has no entry */
 	w->looks++;
-	PB_LUAJIT_NARROW(w->lineinfo, PB_LUAJIT_PROTOTYPE,
+	PB_LUAJIT_NARROW(w->lineinfo, PF_LUAJIT_PROTOTYPE,
 			 o % 8 == 0 && pb_luajit_word(w, before + o) &&
 				 (unsigned)ar.linedefined + pb_luajit_byte(w, pb_luajit_word(w, before + o) + index) ==
 					 (unsigned)ar.currentline)
@@ -88,7 +88,7 @@ static void get_source(struct pb_luajit_learner *w, int i, lua_Debug *ar)
 static void look_at_sources(struct pb_luajit_learner *w)
 {
 	for (int i = PB_LUAJIT_PLAIN; i <= PB_LUAJIT_LOOPS_KINDS; i++) {
-		const uint64_t before = pb_luajit_code(w, i) - PB_LUAJIT_PROTOTYPE;
+		const uint64_t before = pb_luajit_code(w, i) - PF_LUAJIT_PROTOTYPE;
 		unsigned first, last;
 		uint64_t name;
 		lua_Debug ar;
@@ -97,9 +97,9 @@ static void look_at_sources(struct pb_luajit_learner *w)
 		first = (unsigned)ar.linedefined;
 		last = (unsigned)ar.lastlinedefined;
 		name = pb_luajit_address(ar.source) - w->l->string_text;
-		PB_LUAJIT_NARROW(w->first, PB_LUAJIT_PROTOTYPE, pb_luajit_number(w, before + o) == first)
-		PB_LUAJIT_NARROW(w->lines, PB_LUAJIT_PROTOTYPE, pb_luajit_number(w, before + o) == last - first)
-		PB_LUAJIT_NARROW(w->source, PB_LUAJIT_PROTOTYPE, o % 8 == 0 && pb_luajit_word(w, before + o) == name)
+		PB_LUAJIT_NARROW(w->first, PF_LUAJIT_PROTOTYPE, pb_luajit_number(w, before + o) == first)
+		PB_LUAJIT_NARROW(w->lines, PF_LUAJIT_PROTOTYPE, pb_luajit_number(w, before + o) == last - first)
+		PB_LUAJIT_NARROW(w->source, PF_LUAJIT_PROTOTYPE, o % 8 == 0 && pb_luajit_word(w, before + o) == name)
 	}
 }
 
@@ -109,12 +109,12 @@ static const int endless[] = {PB_LUAJIT_PLAIN, PB_LUAJIT_LONGER, PB_LUAJIT_ALLOC
 static void look_at_ends(struct pb_luajit_learner *w)
 {
 	for (unsigned i = 0; i < sizeof endless / sizeof *endless; i++) {
-		const uint64_t code = pb_luajit_code(w, endless[i]), before = code - PB_LUAJIT_PROTOTYPE;
+		const uint64_t code = pb_luajit_code(w, endless[i]), before = code - PF_LUAJIT_PROTOTYPE;
 		const uint32_t index = pb_luajit_size(w, code) - 2;
 		lua_Debug ar;
 
 		get_source(w, endless[i], &ar);
-		PB_LUAJIT_NARROW(w->lineinfo, PB_LUAJIT_PROTOTYPE,
+		PB_LUAJIT_NARROW(w->lineinfo, PF_LUAJIT_PROTOTYPE,
 				 o % 8 == 0 && pb_luajit_byte(w, pb_luajit_word(w, before + o) + index) == ar.lastlinedefined - ar.linedefined)
 	}
 }
@@ -129,22 +129,22 @@ static uint8_t last_op(struct pb_luajit_learner *w, int i, uint32_t before)
 /* The size of the code. */
 static void learn_size(struct pb_luajit_learner *w)
 {
-	uint32_t last[PB_LUAJIT_PROTOTYPE / 4] = {0};
+	uint32_t last[PF_LUAJIT_PROTOTYPE / 4] = {0};
 
 	for (unsigned i = 0; i < sizeof endless / sizeof *endless; i++) {
-		const uint64_t code = pb_luajit_code(w, endless[i]), before = code - PB_LUAJIT_PROTOTYPE;
+		const uint64_t code = pb_luajit_code(w, endless[i]), before = code - PF_LUAJIT_PROTOTYPE;
 
-		PB_LUAJIT_NARROW(w->size, PB_LUAJIT_PROTOTYPE,
+		PB_LUAJIT_NARROW(w->size, PF_LUAJIT_PROTOTYPE,
 				 pb_luajit_number(w, before + o) > 2 && pb_luajit_number(w, before + o) < CODE_MOST / 4 &&
 					 (i == 0 || pb_luajit_number(w, code + (uint64_t)(pb_luajit_number(w, before + o) - 1) * 4) == last[i_]))
 		if (i == 0)
-			for (unsigned k = 0; k < PB_LUAJIT_PROTOTYPE / 4; k++)
+			for (unsigned k = 0; k < PF_LUAJIT_PROTOTYPE / 4; k++)
 				last[k] = w->size.out[k] ? 0 : pb_luajit_number(w, code + (uint64_t)(pb_luajit_number(w, before + k * 4) - 1) * 4);
 	}
-	w->l->prototype_n = (uint16_t)pb_luajit_only(w, &w->size, PB_LUAJIT_PROTOTYPE, "a function's size");
+	w->l->prototype_n = (uint16_t)pb_luajit_only(w, &w->size, PF_LUAJIT_PROTOTYPE, "a function's size");
 }
 
-/* Places are counted from PB_LUAJIT_PROTOTYPE bytes before the code. Find where the object begins, which has its type there, and
+/* Places are counted from PF_LUAJIT_PROTOTYPE bytes before the code. Find where the object begins, which has its type there, and
  * count from its begin. */
 static void learn_begin(struct pb_luajit_learner *w)
 {
@@ -152,11 +152,11 @@ static void learn_begin(struct pb_luajit_learner *w)
 	uint16_t *const places[] = {&l->prototype_n, &l->prototype_source, &l->prototype_first, &l->prototype_lines, &l->prototype_lineinfo};
 	struct pb_luajit_choice begin = {0, 0};
 
-	for (unsigned o = 0; o < PB_LUAJIT_PROTOTYPE; o += 8) {
+	for (unsigned o = 0; o < PF_LUAJIT_PROTOTYPE; o += 8) {
 		int same = 1;
 
 		for (int i = PB_LUAJIT_PLAIN; i <= PB_LUAJIT_LOOPS_KINDS; i++)
-			same = same && pb_luajit_byte(w, pb_luajit_code(w, i) - PB_LUAJIT_PROTOTYPE + o + l->object_type) == l->type_prototype;
+			same = same && pb_luajit_byte(w, pb_luajit_code(w, i) - PF_LUAJIT_PROTOTYPE + o + l->object_type) == l->type_prototype;
 		for (unsigned i = 0; i < sizeof places / sizeof *places; i++)
 			same = same && *places[i] > o;
 		if (same)
@@ -165,7 +165,7 @@ static void learn_begin(struct pb_luajit_learner *w)
 	pb_luajit_chosen(w, &begin, "a prototype's type");
 	for (unsigned i = 0; i < sizeof places / sizeof *places; i++)
 		*places[i] = (uint16_t)(*places[i] - begin.at);
-	l->prototype_end = (uint16_t)(PB_LUAJIT_PROTOTYPE - begin.at);
+	l->prototype_end = (uint16_t)(PF_LUAJIT_PROTOTYPE - begin.at);
 }
 
 static void learn_code(struct pb_luajit_learner *w)
@@ -184,13 +184,13 @@ static void learn_code(struct pb_luajit_learner *w)
 	pb_luajit_run(w, PB_LUAJIT_LONGER, 0);
 	if (w->looks != 5)
 		pb_luajit_fail(w, "the probe's calls");
-	l->prototype_first = (uint16_t)pb_luajit_only(w, &w->first, PB_LUAJIT_PROTOTYPE, "a function's first line");
-	l->prototype_lines = (uint16_t)pb_luajit_only(w, &w->lines, PB_LUAJIT_PROTOTYPE, "a function's last line");
-	l->prototype_source = (uint16_t)pb_luajit_only(w, &w->source, PB_LUAJIT_PROTOTYPE, "a function's source");
-	l->prototype_end = PB_LUAJIT_PROTOTYPE;
+	l->prototype_first = (uint16_t)pb_luajit_only(w, &w->first, PF_LUAJIT_PROTOTYPE, "a function's first line");
+	l->prototype_lines = (uint16_t)pb_luajit_only(w, &w->lines, PF_LUAJIT_PROTOTYPE, "a function's last line");
+	l->prototype_source = (uint16_t)pb_luajit_only(w, &w->source, PF_LUAJIT_PROTOTYPE, "a function's source");
+	l->prototype_end = PF_LUAJIT_PROTOTYPE;
 	learn_size(w);
 	look_at_ends(w);
-	l->prototype_lineinfo = (uint16_t)pb_luajit_only(w, &w->lineinfo, PB_LUAJIT_PROTOTYPE, "a function's lines");
+	l->prototype_lineinfo = (uint16_t)pb_luajit_only(w, &w->lineinfo, PF_LUAJIT_PROTOTYPE, "a function's lines");
 	learn_begin(w);
 
 	none = last_op(w, PB_LUAJIT_PLAIN, 0);

@@ -4,8 +4,6 @@
 #if PB_LUAJIT
 #include <string.h>
 
-#include "core/stack/unwind_luajit_internal.h"
-
 enum { THREAD = 128, CFRAME = 80, C_STACK = 1 << 16 };
 
 /* --- threads and values ---------------------------------------------------------------------------------------------- */
@@ -52,13 +50,13 @@ static void look_at_values(struct pb_luajit_learner *w, lua_State *L)
 	l->thread_base = pb_luajit_chosen(w, &base, "a thread's base");
 	pb_luajit_grab(w, values, pb_luajit_word(w, thread + l->thread_base), sizeof values);
 	for (int i = 2; i < 7; i++) {
-		objects[i] = values[i] & ((UINT64_C(1) << 47) - 1);
+		objects[i] = pf_luajit_address(values[i]);
 		if (i != 5 && objects[i] != pb_luajit_address(lua_topointer(L, i + 1)))
 			pb_luajit_fail(w, "values");
 	}
-	l->tag_function = (uint32_t)(values[2] >> 47);
-	l->tag_thread = (uint32_t)(values[4] >> 47);
-	if (values[3] >> 47 != l->tag_function)
+	l->tag_function = pf_luajit_tag(values[2]);
+	l->tag_thread = pf_luajit_tag(values[4]);
+	if (pf_luajit_tag(values[3]) != l->tag_function)
 		pb_luajit_fail(w, "tags of values");
 	l->type_function = (uint8_t)~l->tag_function;
 	l->type_thread = (uint8_t)~l->tag_thread;
@@ -68,14 +66,14 @@ static void look_at_values(struct pb_luajit_learner *w, lua_State *L)
 		int same = 1;
 
 		for (int i = 2; i < 7; i++)
-			same = same && pb_luajit_byte(w, objects[i] + o) == (uint8_t) ~(values[i] >> 47);
+			same = same && pb_luajit_byte(w, objects[i] + o) == (uint8_t) ~pf_luajit_tag(values[i]);
 		if (same)
 			pb_luajit_choose(&type, o);
 	}
 	l->object_type = pb_luajit_chosen(w, &type, "an object's type");
 	/* The first slot of a stack has its thread. */
 	PB_LUAJIT_WORDS(o, THREAD)
-	if (pb_luajit_word(w, pb_luajit_word(w, thread + o)) == ((uint64_t)l->tag_thread << 47 | thread))
+	if (pb_luajit_word(w, pb_luajit_word(w, thread + o)) == pf_luajit_value(l->tag_thread, thread))
 		pb_luajit_choose(&stack, o);
 	l->thread_stack = pb_luajit_chosen(w, &stack, "a thread's stack");
 	for (unsigned o = 8; o <= 64; o++)

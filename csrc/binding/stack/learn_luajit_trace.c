@@ -4,38 +4,24 @@
 #include "binding/stack/learn_luajit.h"
 
 #if PB_LUAJIT
-#include "core/stack/unwind_trace.h"
-
-#include <string.h>
-
 enum {
-	VM_INTERPRETER = -1, C_STACK_MOST = 256, ENTRY_SPACE = 16, /* bytes that the interpreter uses below its frame to enter a trace */
-	CODE_MOST = 4096, TRACES_MOST = 65535, IR_SIZE = 8, IR_BIAS = 0x8000, IR_MOST = 2048, SNAPSHOT_SIZE = 12, SNAPSHOTS_MOST = 256,
-	LOOPS_LEAST = 300, LOOPS_MOST = LOOPS_LEAST << 8, /* iterations until a loop is compiled */
+	C_STACK_MOST = 256, CODE_MOST = 4096, TRACES_MOST = 65535, IR_MOST = 2048, SNAPSHOTS_MOST = 256,
+	ITERATIONS = 300, RUNS = 341, /* of a loop, until it is compiled */
 };
 
 static uint64_t word(const struct pb_luajit_trace *t, unsigned at)
 {
-	uint64_t v;
-
-	memcpy(&v, t->bytes + at, sizeof v);
-	return v;
+	return pf_trace_field(t->bytes, at, 8);
 }
 
 static uint32_t number(const struct pb_luajit_trace *t, unsigned at)
 {
-	uint32_t v;
-
-	memcpy(&v, t->bytes + at, sizeof v);
-	return v;
+	return (uint32_t)pf_trace_field(t->bytes, at, 4);
 }
 
 static uint32_t half(const struct pb_luajit_trace *t, unsigned at)
 {
-	uint16_t v;
-
-	memcpy(&v, t->bytes + at, sizeof v);
-	return v;
+	return (uint32_t)pf_trace_field(t->bytes, at, 2);
 }
 
 /* --- while a trace allocates ----------------------------------------------------------------------------------------- */
@@ -47,7 +33,7 @@ static int is_trace(struct pb_luajit_learner *w, struct pb_luajit_trace *t, uint
 	pb_luajit_grab(w, t->bytes, at, sizeof t->bytes);
 	if (t->bytes[w->l->object_type] != w->l->type_trace)
 		return 0;
-	for (unsigned o = 8; o < PB_LUAJIT_TRACE; o += 2)
+	for (unsigned o = 8; o < PF_TRACE_HEAD; o += 2)
 		if (half(t, o) == t->number)
 			return 1;
 	return 0;
@@ -96,7 +82,7 @@ static int find_return(struct pb_luajit_learner *w, struct pb_luajit_trace *t, u
 	for (unsigned i = 1; i < C_STACK_MOST && cframe - i * 8 > here; i++) {
 		const uint64_t address = pb_luajit_word(w, cframe - i * 8);
 
-		for (unsigned o = 16; o + 8 <= PB_LUAJIT_TRACE; o += 8)
+		for (unsigned o = 16; o + 8 <= PF_TRACE_HEAD; o += 8)
 			if (address > word(t, o) && address - word(t, o) < CODE_MOST && is_after_call(w, address)) {
 				t->called_from = address;
 				t->below_cframe = i * 8;
@@ -121,7 +107,7 @@ static void look_in_trace(struct pb_luajit_learner *w)
 	const uint64_t base = pb_luajit_word(w, pb_luajit_address(w->T) + w->l->thread_stack) + 4 * 8;
 	const int32_t state = pb_luajit_compiled(w);
 
-	if (state == VM_INTERPRETER)
+	if (state == PF_LUAJIT_INTERPRETER)
 		PB_LUAJIT_NARROW(w->trace_base, PB_LUAJIT_GLOBAL, o % 8 == 0 && pb_luajit_word(w, w->global + o) == 0)
 	if (state <= 0)
 		return;
@@ -133,36 +119,28 @@ static void look_in_trace(struct pb_luajit_learner *w)
 	w->looks++;
 }
 
-/* Does jit.status say that the compiler is on? */
-static int is_on(lua_State *S)
-{
-	const int top = lua_gettop(S);
-	int on = 0;
-
-	lua_getfield(S, LUA_REGISTRYINDEX, "_LOADED");
-	if (lua_istable(S, -1)) {
-		lua_getfield(S, -1, "jit");
-		if (lua_istable(S, -1)) {
-			lua_getfield(S, -1, "status");
-			on = lua_isfunction(S, -1) && lua_pcall(S, 0, 1, 0) == 0 && lua_toboolean(S, -1);
-		}
-	}
-	lua_settop(S, top);
-	return on;
-}
-
 /* LuaJIT counts all loops in 64 shared counters. So a penalty for another loop, which could not be compiled, or jit.opt's
- * "hotloop" may let this loop run for thousands of iterations before it is compiled. */
+ * "hotloop" may let this loop run for thousands of iterations before it is compiled. The collector works between its runs.
+ * If a trace is left while finalizers wait, LuaJIT calls some of them, although the collector is stopped, and starts the collector.
+ * Such a run is repeated. */
 int pb_luajit_run_loop(struct pb_luajit_learner *w, int loop, void (*look)(struct pb_luajit_learner *w))
 {
+	int alone = 0;
+
 	w->looks = 0;
-	w->compiled = 0;
-	for (int n = LOOPS_LEAST; !w->compiled && n <= LOOPS_MOST && is_on(w->S); n *= 4) {
+	for (int i = 0; !alone && i < RUNS && pb_luajit_compiles(w->S); i++) {
+		if (i > 0 && w->collects)
+			lua_gc(w->S, LUA_GCSTEP, 0);
+		if (w->collects)
+			lua_gc(w->S, LUA_GCSTOP, 0);
+		w->looks = 0;
+		w->compiled = 0;
 		w->allocated = look;
 		lua_pushvalue(w->S, PB_LUAJIT_KEEP);
-		lua_pushinteger(w->S, n);
+		lua_pushinteger(w->S, ITERATIONS);
 		pb_luajit_run(w, loop, 2);
 		w->allocated = NULL;
+		alone = w->compiled && !pb_luajit_collects(w->S);
 	}
 	return w->looks != 0;
 }
@@ -186,7 +164,7 @@ static int compile(struct pb_luajit_learner *w, int loop)
 	{                                                                                          \
 		unsigned found = 0, place = 0;                                                     \
                                                                                                    \
-		for (unsigned o = 8; o + (step) <= PB_LUAJIT_TRACE; o += (step)) {                 \
+		for (unsigned o = 8; o + (step) <= PF_TRACE_HEAD; o += (step)) {                 \
 			int same = 1;                                                              \
                                                                                                    \
 			for (unsigned i = 0; i < PB_LUAJIT_TRACES; i++) {                          \
@@ -216,21 +194,21 @@ static int is_size(const struct pb_luajit_learner *w, const struct pb_luajit_tra
 
 static uint64_t end_of_ir(const struct pb_luajit_learner *w, const struct pb_luajit_trace *t)
 {
-	for (unsigned o = 8; o + 4 <= PB_LUAJIT_TRACE; o += 4)
-		if (number(t, o) > IR_BIAS && number(t, o) < IR_BIAS + IR_MOST)
-			return word(t, w->l->trace_ir) + (uint64_t)number(t, o) * IR_SIZE;
+	for (unsigned o = 8; o + 4 <= PF_TRACE_HEAD; o += 4)
+		if (number(t, o) > PF_TRACE_IR_BIAS && number(t, o) < PF_TRACE_IR_BIAS + IR_MOST)
+			return word(t, w->l->trace_ir) + (uint64_t)number(t, o) * PF_TRACE_IR_SIZE;
 	return 0;
 }
 
 static uint32_t snapshots_n(const struct pb_luajit_learner *w, const struct pb_luajit_trace *t)
 {
-	return (uint32_t)(word(t, w->l->trace_map) - word(t, w->l->trace_snapshots)) / SNAPSHOT_SIZE;
+	return (uint32_t)(word(t, w->l->trace_map) - word(t, w->l->trace_snapshots)) / PF_TRACE_SNAPSHOT_SIZE;
 }
 
 /* The length of the map, which ends with the last snapshot's part. */
 static uint32_t map_n(const struct pb_luajit_learner *w, const struct pb_luajit_trace *t)
 {
-	const uint64_t last = word(t, w->l->trace_snapshots) + (uint64_t)(snapshots_n(w, t) - 1) * SNAPSHOT_SIZE;
+	const uint64_t last = word(t, w->l->trace_snapshots) + (uint64_t)(snapshots_n(w, t) - 1) * PF_TRACE_SNAPSHOT_SIZE;
 
 	return pb_luajit_number(w, last) + (pb_luajit_number(w, last + 8) >> 16 & 0xff) + 2;
 }
@@ -245,7 +223,7 @@ static int is_map(const struct pb_luajit_learner *w, const struct pb_luajit_trac
 {
 	const uint64_t snapshots = word(t, w->l->trace_snapshots), size = map - snapshots;
 
-	return size && size < SNAPSHOTS_MOST * SNAPSHOT_SIZE && size % SNAPSHOT_SIZE == 0 && pb_luajit_number(w, snapshots) == 0 &&
+	return size && size < SNAPSHOTS_MOST * PF_TRACE_SNAPSHOT_SIZE && size % PF_TRACE_SNAPSHOT_SIZE == 0 && pb_luajit_number(w, snapshots) == 0 &&
 	       is_start(w, t, pb_luajit_word(w, map + 4 * (uint64_t)(pb_luajit_number(w, snapshots + 8) >> 16 & 0xff)) >> 8);
 }
 
@@ -274,8 +252,8 @@ PLACE(find_code, 8, t->called_from > word(t, o) && t->called_from - word(t, o) <
 /* Later fields may have such a value by chance. */
 PLACES(find_code_size, 4, 3, is_size(w, t, number(t, o)))
 /* In steps of 8 bytes, since the upper half of an address may have such a value. */
-PLACE(find_ir_low, 8, number(t, o) > IR_BIAS - IR_MOST && number(t, o) < IR_BIAS)
-PLACE(find_ir, 8, word(t, o) + (uint64_t)number(t, w->l->trace_ir_low) * IR_SIZE - t->at - 64 < 192)
+PLACE(find_ir_low, 8, number(t, o) > PF_TRACE_IR_BIAS - IR_MOST && number(t, o) < PF_TRACE_IR_BIAS)
+PLACE(find_ir, 8, word(t, o) + (uint64_t)number(t, w->l->trace_ir_low) * PF_TRACE_IR_SIZE - t->at - 64 < 192)
 PLACE(find_snapshots, 8, word(t, o) == end_of_ir(w, t))
 PLACE(find_map, 8, is_map(w, t, word(t, o)))
 /* The traces' numbers, which come later, may have the same value by chance. */
@@ -284,13 +262,13 @@ PLACE(find_map_n, 4, number(t, o) == map_n(w, t))
 PLACE(find_start, 8, is_start(w, t, word(t, o)))
 PLACE(find_replaced, 4, is_replaced(w, t, number(t, o)))
 PLACE(find_loop, 4, is_begin(w, t, number(t, o)))
-PLACE(find_adjust, 2, half(t, o) + ENTRY_SPACE + 8 == t->below_cframe)
+PLACE(find_adjust, 2, half(t, o) + PF_LUAJIT_ENTRY_SPACE + 8 == t->below_cframe)
 
 /* The number is in two adjacent places: as the trace's own, and as the number of the trace that follows, since a loop is followed
  * by itself. */
 static int has_numbers(const struct pb_luajit_trace *t, unsigned o)
 {
-	return half(t, o) == t->number && o + 4 <= PB_LUAJIT_TRACE && half(t, o + 2) == t->number;
+	return half(t, o) == t->number && o + 4 <= PF_TRACE_HEAD && half(t, o + 2) == t->number;
 }
 
 PLACE(find_numbers, 2, has_numbers(t, o))
@@ -345,7 +323,7 @@ static void look_at_kinds(struct pb_luajit_learner *w)
 		return;
 	w->allocated = NULL;
 	w->looks++;
-	for (uint64_t at = t.ir + (uint64_t)loop.ref * IR_SIZE; at < t.snapshots; at += IR_SIZE) {
+	for (uint64_t at = t.ir + (uint64_t)loop.ref * PF_TRACE_IR_SIZE; at < t.snapshots; at += PF_TRACE_IR_SIZE) {
 		const uint64_t instruction = pb_luajit_word(w, at);
 		const uint8_t type = instruction >> 32 & TYPE;
 
@@ -401,8 +379,8 @@ void pb_luajit_learn_traces(struct pb_luajit_learner *w)
 	int r;
 
 	if (!compile(w, PB_LUAJIT_LOOPS_FEW) || !compile(w, PB_LUAJIT_LOOPS_MANY)) {
-		if (is_on(w->S))
-			pb_luajit_fail(w, "compiled code");
+		if (pb_luajit_compiles(w->S))
+			pb_luajit_fail(w, "a loop was not compiled, though the compiler is on");
 		return;
 	}
 	lua_pushcfunction(w->S, learn_fields);

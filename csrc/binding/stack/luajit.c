@@ -30,9 +30,9 @@
 #include <sys/time.h>
 
 #include "core/base/peek.h"
+#include "core/stack/unwind_luajit_internal.h"
 
 enum { THREAD_WORDS = 12, GLOBAL_WORDS = 128, STACK_WORDS = 96, INSTRUCTION = 4, MOST_DISTANCE = 1024, MOST_TRIES = 8 };
-enum { VM_INTERP = -1, VM_C = -2, VM_GC = -3 }; /* values of g->vmstate; from 0 on it is a trace's number, else the compiler's */
 
 static struct {
 	void (*handler)(int); /* LuaJIT's handler of SIGPROF */
@@ -163,7 +163,7 @@ static void learn_in_hook(lua_State *L, uintptr_t *frame)
 	const uintptr_t *thread = (const uintptr_t *)(const void *)L, *fn;
 	lua_Debug ar;
 
-	narrow(VM_INTERP);
+	narrow(PF_LUAJIT_INTERPRETER);
 	if (line_of(L) != 3)
 		return;
 	learn.hooked = 1;
@@ -194,7 +194,7 @@ static void learn_in_hook(lua_State *L, uintptr_t *frame)
 static int l_learn(lua_State *L)
 {
 	learn.L = L;
-	narrow(VM_C);
+	narrow(PF_LUAJIT_C);
 	pb_function_learn(L);
 	vm.handler(SIGPROF);
 	return 0;
@@ -281,14 +281,14 @@ enum pf_state pb_engine_classify(void *owner, uint64_t *function)
 		return PF_AT_LUA;
 	state = *at.vmstate;
 	L = (const uintptr_t *)*at.cur_L;
-	if (state == VM_GC)
+	if (state == PF_LUAJIT_COLLECTOR)
 		return PF_AT_GC;
 	/* Outside of Lua. After some yields vmstate does not show that. */
 	if (!*at.main_cframe && (!L || !L[vm.cframe]))
 		return PF_OUTSIDE;
-	if (state >= 0 || state == VM_INTERP)
+	if (state >= 0 || state == PF_LUAJIT_INTERPRETER)
 		return PF_AT_LUA;
-	if (state != VM_C)
+	if (state != PF_LUAJIT_C)
 		return PF_AT_JIT;
 	if (p->may_ask)
 		*function = pb_function_running(L);

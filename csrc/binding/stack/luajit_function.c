@@ -5,6 +5,7 @@
 
 #if PB_LUAJIT
 #include "core/base/peek.h"
+#include "core/stack/unwind_luajit_internal.h"
 
 enum { THREAD_WORDS = 12, FUNCTION_WORDS = 6 };
 
@@ -12,12 +13,6 @@ static struct {
 	int base, code; /* indexes of words in a thread and in a C function; code == 0: unknown */
 	int kind;       /* index of a byte in a function's first two words: 0 in a Lua function */
 } vm;
-
-/* The object that a slot of the Lua stack refers to, without its type, which is in the upper bits. */
-static uintptr_t object(uintptr_t slot)
-{
-	return slot & (((uintptr_t)1 << 47) - 1);
-}
 
 /* The index of the last byte that is 1 in the C function and 0 in its caller, a Lua function; 0 if there is none. The first word,
  * the link of the collector's list, is left out. */
@@ -50,7 +45,7 @@ void pb_function_learn(lua_State *L)
 	fn = lua_topointer(L, -1);
 	for (int i = 1; i < THREAD_WORDS; i++)
 		if (thread[i] % sizeof *fn == 0 && thread[i] > sizeof slots &&
-		    pf_peek_call(slots, thread[i] - sizeof slots, sizeof slots) == 0 && object(slots[0]) == (uintptr_t)fn) {
+		    pf_peek_call(slots, thread[i] - sizeof slots, sizeof slots) == 0 && pf_luajit_address(slots[0]) == (uintptr_t)fn) {
 			vm.base = i;
 			found++;
 		}
@@ -71,7 +66,7 @@ uint64_t pb_function_running(const uintptr_t *L)
 	uintptr_t slot, words[FUNCTION_WORDS];
 
 	if (!vm.code || !L || pf_peek_call(&slot, L[vm.base] - 2 * sizeof slot, sizeof slot) < 0 ||
-	    pf_peek_call(words, object(slot), (size_t)(vm.code + 1) * sizeof *words) < 0)
+	    pf_peek_call(words, pf_luajit_address(slot), (size_t)(vm.code + 1) * sizeof *words) < 0)
 		return 0;
 	return ((const unsigned char *)words)[vm.kind] ? words[vm.code] : 0;
 }

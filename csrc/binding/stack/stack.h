@@ -86,9 +86,11 @@ enum pf_state pb_engine_classify(void *owner, uint64_t *function);
 void pb_engine_trigger(void *owner);
 
 /* stack/unwind.c: the unwinder of this interpreter. start: learns its layout, unless it is known. Returns 0, or -ENOTSUP with
- * the reason in *why; may raise for lack of memory. The other two are called in a signal handler: the function `unwind` of a
+ * the reason in *why; may raise for lack of memory. learn_more: it was started; the program may have turned the compiler on since.
+ * The other two are called in a signal handler: the function `unwind` of a
  * sampler whose owner is the struct pb_stack, and the Lua thread that was interrupted, NULL if it is unknown. */
 int pb_unwind_start(lua_State *L, struct pb_stack *p, const char **why);
+void pb_unwind_learn_more(lua_State *L, struct pb_stack *p);
 void pb_unwind(void *owner, const struct pf_registers *r, const struct pf_memory *m, struct pf_unwound *u);
 lua_State *pb_running_thread(const struct pb_stack *p, const struct pf_registers *r, const struct pf_memory *m);
 

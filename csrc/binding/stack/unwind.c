@@ -15,9 +15,13 @@
 
 enum { MOST_FAILURES = 8 };
 
-/* The layout is the same for all states of the process. `known` is 1 while a thread writes it, and 2 from then on. */
-static struct pb_layout learned;
-static atomic_int known, failures;
+/* The layouts are the same for all states of the process: that of the interpreter alone, and the whole. `known` is 1 while a thread
+ * writes it, and 2 from then on. */
+static struct {
+	struct pb_layout layout;
+	atomic_int known;
+} learned[2];
+static atomic_int failures;
 
 #if PB_LUAJIT
 
@@ -26,10 +30,15 @@ static int learn(lua_State *L, const struct pf_memory *m, struct pb_layout *l, c
 	return pb_learn_luajit(L, m, &l->of, why);
 }
 
-/* While the compiler is off, compiled code cannot be learned, but the program may turn the compiler on. */
 static int is_whole(const struct pb_layout *l)
 {
 	return l->of.traces != 0;
+}
+
+/* While the compiler is off, compiled code cannot be learned, but the program may turn the compiler on. */
+static int must_be_whole(lua_State *L)
+{
+	return pb_luajit_compiles(L);
 }
 
 static uint64_t global_of(lua_State *L, const struct pf_memory *m, const struct pb_layout *l)
@@ -66,6 +75,12 @@ static int is_whole(const struct pb_layout *l)
 	return 1;
 }
 
+static int must_be_whole(lua_State *L)
+{
+	(void)L;
+	return 1;
+}
+
 static uint64_t global_of(lua_State *L, const struct pf_memory *m, const struct pb_layout *l)
 {
 	return pb_puc_global(L, m, &l->of);
@@ -85,21 +100,23 @@ static void serve_hook(const struct pb_stack *p)
 
 static int find_layout(lua_State *L, const struct pf_memory *m, struct pb_layout *l, const char **why)
 {
+	const int least = must_be_whole(L);
 	int none = 0, r;
 
-	if (atomic_load(&known) == 2) {
-		*l = learned;
-		return 0;
-	}
+	for (int i = 1; i >= least; i--)
+		if (atomic_load(&learned[i].known) == 2) {
+			*l = learned[i].layout;
+			return 0;
+		}
 	*why = "the interpreter's structures could not be learned";
 	if (atomic_load(&failures) >= MOST_FAILURES)
 		return -ENOTSUP;
 	r = learn(L, m, l, why);
 	if (r < 0)
 		atomic_fetch_add(&failures, 1);
-	else if (is_whole(l) && atomic_compare_exchange_strong(&known, &none, 1)) {
-		learned = *l;
-		atomic_store(&known, 2);
+	else if (atomic_compare_exchange_strong(&learned[is_whole(l)].known, &none, 1)) {
+		learned[is_whole(l)].layout = *l;
+		atomic_store(&learned[is_whole(l)].known, 2);
 	}
 	return r;
 }
@@ -141,6 +158,18 @@ int pb_unwind_start(lua_State *L, struct pb_stack *p, const char **why)
 		return lua_error(L);
 	*why = s.why;
 	return s.r;
+}
+
+void pb_unwind_learn_more(lua_State *L, struct pb_stack *p)
+{
+	const struct pb_layout before = p->layout;
+	const uint64_t global = p->global;
+	const char *why;
+
+	if (is_whole(&before) || pb_unwind_start(L, p, &why) == 0)
+		return;
+	p->layout = before;
+	p->global = global;
 }
 
 /* A function `found` of struct pf_unwound: keeps the first thread. */

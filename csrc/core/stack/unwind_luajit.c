@@ -12,7 +12,6 @@
 enum {
 	CFRAMES = 4, /* the most that are searched */
 	PAGE = 4096, /* the smallest page; larger ones are multiples of it */
-	VM_INTERPRETER = -1, VM_C = -2, /* vmstate; from 0 on it is a trace's number, below PF_LUAJIT_COLLECTOR the compiler's */
 };
 
 /* The registers that may have the base, and the one that has the address of the next instruction. */
@@ -144,7 +143,7 @@ static int top_of_c(const struct pf_luajit_view *v, struct top *t, uint64_t base
 {
 	struct pf_luajit_function f;
 
-	if (v->vmstate != VM_C)
+	if (v->vmstate != PF_LUAJIT_C)
 		return 0;
 	return is_begin(v, base) || (pf_luajit_function_at(v, base, &f) && f.id && has_caller(v, base)) ? take(t, base, 0) : 0;
 }
@@ -225,7 +224,7 @@ static int top_in_c(const struct pf_luajit_view *v, struct top *t)
 	struct pf_luajit_function f;
 	const int known = pf_luajit_function_at(v, v->base, &f);
 
-	if (known && f.id && (v->switching || v->vmstate == VM_C || outermost != v->cframe || pc == link || among_words(v, link)))
+	if (known && f.id && (v->switching || v->vmstate == PF_LUAJIT_C || outermost != v->cframe || pc == link || among_words(v, link)))
 		return take(t, v->base, 0);
 	if (known && !f.id && pf_luajit_holds(&f, saved) && (outermost != v->cframe || pc == saved || among_words(v, saved)))
 		return take(t, v->base, saved);
@@ -238,7 +237,7 @@ static int top_in_c(const struct pf_luajit_view *v, struct top *t)
 	if (!known && saved == link && top_of_caller(v, t, v->base, link)) /* a builtin's result has overwritten the function */
 		return 1;
 	if (!known) /* LuaJIT makes a frame without a function to report an error */
-		return pf_luajit_word(v, v->base - 2 * PF_LUAJIT_SLOT) >> 47 == v->l->tag_thread && !pf_luajit_is_bottom(v, v->base) ? take(t, v->base, 0)
+		return pf_luajit_tag(pf_luajit_word(v, v->base - 2 * PF_LUAJIT_SLOT)) == v->l->tag_thread && !pf_luajit_is_bottom(v, v->base) ? take(t, v->base, 0)
 																     : 0;
 	if (f.id)
 		return !has_caller(v, v->base) && top_of_caller(v, t, v->base, saved) ? 1 : take(t, v->base, 0);
@@ -280,10 +279,10 @@ static uint64_t register_or_word(const struct pf_luajit_view *v, unsigned i)
  * has the new address, or the address of its page if the kernel has moved the pages. */
 static void find_moved_stack(struct pf_luajit_view *v)
 {
-	const uint64_t first = (uint64_t)v->l->tag_thread << 47 | v->thread;
+	const uint64_t first = pf_luajit_value(v->l->tag_thread, v->thread);
 	struct pf_luajit_function f;
 
-	if (pf_luajit_word(v, v->low) == first && pf_luajit_word(v, v->low + 2 * PF_LUAJIT_SLOT) >> 47 == v->l->tag_function)
+	if (pf_luajit_word(v, v->low) == first && pf_luajit_tag(pf_luajit_word(v, v->low + 2 * PF_LUAJIT_SLOT)) == v->l->tag_function)
 		return;
 	for (unsigned i = 0; i < v->r->n + v->words_n; i++) {
 		const uint64_t word = register_or_word(v, i), low = word % PAGE ? word : word + v->low % PAGE;
@@ -324,9 +323,9 @@ static void find_moved_base(struct pf_luajit_view *v)
 
 static int state_of(int32_t vmstate)
 {
-	if (vmstate >= VM_INTERPRETER)
+	if (vmstate >= PF_LUAJIT_INTERPRETER)
 		return PF_AT_LUA;
-	return vmstate == VM_C ? PF_AT_C : vmstate == PF_LUAJIT_COLLECTOR ? PF_AT_GC : PF_AT_JIT;
+	return vmstate == PF_LUAJIT_C ? PF_AT_C : vmstate == PF_LUAJIT_COLLECTOR ? PF_AT_GC : PF_AT_JIT;
 }
 
 void pf_unwind_luajit(const struct pf_luajit_layout *l, uint64_t global, const struct pf_registers *r, const struct pf_memory *m,

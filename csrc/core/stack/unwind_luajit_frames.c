@@ -46,7 +46,7 @@ int pf_luajit_object(const struct pf_luajit_view *v, uint64_t object, struct pf_
 
 int pf_luajit_function(const struct pf_luajit_view *v, uint64_t value, struct pf_luajit_function *f)
 {
-	return value >> 47 == v->l->tag_function && pf_luajit_object(v, value & ((UINT64_C(1) << 47) - 1), f);
+	return pf_luajit_tag(value) == v->l->tag_function && pf_luajit_object(v, pf_luajit_address(value), f);
 }
 
 int pf_luajit_function_at(const struct pf_luajit_view *v, uint64_t base, struct pf_luajit_function *f)
@@ -187,7 +187,7 @@ static void thread_frames(struct pf_luajit_view *v, uint64_t base, uint64_t pc, 
 			pf_luajit_fail(v, base % PF_LUAJIT_SLOT || base > v->high ? PF_UNWIND_BROKEN : PF_UNWIND_UNREADABLE);
 			return;
 		}
-		error_frame = frame[0] >> 47 == v->l->tag_thread; /* LuaJIT made it to report an error: it has no function */
+		error_frame = pf_luajit_tag(frame[0]) == v->l->tag_thread; /* LuaJIT made it to report an error: it has no function */
 		if (!error_frame && !pf_luajit_function(v, frame[0], &f)) {
 			pf_luajit_fail(v, PF_UNWIND_BROKEN);
 			return;
@@ -265,7 +265,7 @@ void pf_luajit_look_at(struct pf_luajit_view *v, uint64_t thread, uint64_t cfram
 /* Is this word of the C stack the thread of an interpreter's frame? Then the previous frame lies above it. */
 static int is_reference(const struct pf_luajit_view *v, uint64_t at, uint64_t word, uint64_t previous)
 {
-	if (word % 8 || word - at + PF_LUAJIT_C_STACK < 2 * (uint64_t)PF_LUAJIT_C_STACK || !(word >> 16) || word >> 47)
+	if (word % 8 || word - at + PF_LUAJIT_C_STACK < 2 * (uint64_t)PF_LUAJIT_C_STACK || !pf_luajit_is_address(word))
 		return 0;
 	previous &= ~(uint64_t)PF_LUAJIT_CFRAME_FLAGS;
 	if (previous && previous - at >= PF_LUAJIT_C_STACK)

@@ -9,10 +9,21 @@
 
 #include "core/stack/unwind_luajit.h"
 
-enum { PF_LUAJIT_SLOT = 8, PF_LUAJIT_INSTRUCTION = 4, PF_LUAJIT_STACK_WORDS = 64, PF_LUAJIT_PROTOTYPE = 160, PF_LUAJIT_OBJECT = 64, PF_LUAJIT_CFRAME_FLAGS = 3,
-       PF_LUAJIT_COLLECTOR = -3, PF_LUAJIT_EXIT = -4, /* values of vmstate: the interpreter runs; a trace is left */
-       PF_LUAJIT_C_STACK = 8 << 20, /* bytes from the stack pointer to the interpreter's frame, at most */
-       PF_LUAJIT_STACK = 1 << 20 /* bytes of a Lua stack: at most 65,500 slots, and some more after an overflow */ };
+enum {
+	PF_LUAJIT_SLOT = 8,
+	PF_LUAJIT_INSTRUCTION = 4,
+	PF_LUAJIT_STACK_WORDS = 64,
+	PF_LUAJIT_PROTOTYPE = 160, /* bytes before a function's code, at most */
+	PF_LUAJIT_OBJECT = 64,
+	PF_LUAJIT_CFRAME_FLAGS = 3,
+	PF_LUAJIT_C_STACK = 8 << 20, /* bytes from the stack pointer to the interpreter's frame, at most */
+	PF_LUAJIT_STACK = 1 << 20, /* bytes of a Lua stack: at most 65,500 slots, and some more after an overflow */
+	PF_LUAJIT_ENTRY_SPACE = 16, /* bytes below its frame that the interpreter uses when it enters a trace */
+	PF_LUAJIT_TAG_SHIFT = 47, /* a value's address is below its tag */
+};
+
+/* The interpreter's vmstate: a trace's number, one of these, or below them the compiler's. */
+enum { PF_LUAJIT_INTERPRETER = -1, PF_LUAJIT_C = -2, PF_LUAJIT_COLLECTOR = -3, PF_LUAJIT_EXIT = -4 /* a trace is left */ };
 
 /* The kinds of a frame's link, which is the word below its base. It is the return address in the caller's code, or the distance
  * to the caller's base with one of these kinds in its lower bits. */
@@ -49,10 +60,32 @@ struct pf_luajit_lines {
 	uint32_t first, last;
 };
 
-/* These reads return 0 if the memory cannot be read. A fault costs some microseconds, so only plausible addresses are read. */
+/* A value: the address of its object, and its tag. */
+static inline uint64_t pf_luajit_address(uint64_t value)
+{
+	return value & ((UINT64_C(1) << PF_LUAJIT_TAG_SHIFT) - 1);
+}
+
+static inline uint32_t pf_luajit_tag(uint64_t value)
+{
+	return (uint32_t)(value >> PF_LUAJIT_TAG_SHIFT);
+}
+
+static inline uint64_t pf_luajit_value(uint32_t tag, uint64_t object)
+{
+	return (uint64_t)tag << PF_LUAJIT_TAG_SHIFT | object;
+}
+
+/* A fault costs some microseconds, so only plausible addresses are read. */
+static inline int pf_luajit_is_address(uint64_t at)
+{
+	return at >> 16 && !(at >> 47);
+}
+
+/* These reads return 0 if the memory cannot be read. */
 static inline int pf_luajit_read(const struct pf_luajit_view *v, void *to, uint64_t at, size_t n)
 {
-	return at >> 16 && !(at >> 47) && v->m->read(v->m, to, at, n) == 0;
+	return pf_luajit_is_address(at) && v->m->read(v->m, to, at, n) == 0;
 }
 
 static inline uint64_t pf_luajit_word(const struct pf_luajit_view *v, uint64_t at)

@@ -10,8 +10,7 @@
 
 enum {
 	SNAP_FRAME = 0x10000,
-	TRACES_MOST = 1 << 16, SNAPSHOTS_MOST = 1 << 14, TRACE_HEAD = 136,
-	ENTRY_SPACE = 16, /* bytes below its frame that the interpreter uses when it enters a trace */
+	TRACES_MOST = 1 << 16, SNAPSHOTS_MOST = 1 << 14,
 	CONSTANTS_MOST = 2048,
 	LOOP_INSTRUCTIONS = 11, /* those that begin or end loops have the numbers before that of the jump */
 };
@@ -20,35 +19,27 @@ enum {
 
 /* --- reading -------------------------------------------------------------------------------------------------------- */
 
-static uint64_t field(const unsigned char *bytes, unsigned at, unsigned size)
-{
-	uint64_t value = 0;
-
-	memcpy(&value, bytes + at, size);
-	return value;
-}
-
 static int read_trace(const struct pf_luajit_view *v, uint64_t at, struct pf_trace *t)
 {
 	const struct pf_luajit_layout *l = v->l;
-	unsigned char b[TRACE_HEAD];
+	unsigned char b[PF_TRACE_HEAD];
 
 	if (!at || at % 8 || !pf_luajit_read(v, b, at, sizeof b) || b[l->object_type] != l->type_trace)
 		return 0;
-	t->code = field(b, l->trace_code, 8);
-	t->code_size = (uint32_t)field(b, l->trace_code_size, 4);
-	t->ir = field(b, l->trace_ir, 8);
-	t->ir_low = (uint32_t)field(b, l->trace_ir_low, 4);
-	t->snapshots = field(b, l->trace_snapshots, 8);
-	t->snapshots_n = (uint32_t)field(b, l->trace_snapshots_n, 2);
-	t->map = field(b, l->trace_map, 8);
-	t->map_n = (uint32_t)field(b, l->trace_map_n, 4);
-	t->start = field(b, l->trace_start, 8);
-	t->start_ins = (uint32_t)field(b, l->trace_start_ins, 4);
-	t->loop = (uint32_t)field(b, l->trace_loop, 4);
-	t->adjust = (uint32_t)field(b, l->trace_adjust, 2);
-	t->number = (uint32_t)field(b, l->trace_number, 2);
-	t->link = (uint32_t)field(b, l->trace_link, 2);
+	t->code = pf_trace_field(b, l->trace_code, 8);
+	t->code_size = (uint32_t)pf_trace_field(b, l->trace_code_size, 4);
+	t->ir = pf_trace_field(b, l->trace_ir, 8);
+	t->ir_low = (uint32_t)pf_trace_field(b, l->trace_ir_low, 4);
+	t->snapshots = pf_trace_field(b, l->trace_snapshots, 8);
+	t->snapshots_n = (uint32_t)pf_trace_field(b, l->trace_snapshots_n, 2);
+	t->map = pf_trace_field(b, l->trace_map, 8);
+	t->map_n = (uint32_t)pf_trace_field(b, l->trace_map_n, 4);
+	t->start = pf_trace_field(b, l->trace_start, 8);
+	t->start_ins = (uint32_t)pf_trace_field(b, l->trace_start_ins, 4);
+	t->loop = (uint32_t)pf_trace_field(b, l->trace_loop, 4);
+	t->adjust = (uint32_t)pf_trace_field(b, l->trace_adjust, 2);
+	t->number = (uint32_t)pf_trace_field(b, l->trace_number, 2);
+	t->link = (uint32_t)pf_trace_field(b, l->trace_link, 2);
 	return t->code && t->snapshots_n && t->snapshots_n < SNAPSHOTS_MOST && t->ir_low <= PF_TRACE_IR_BIAS;
 }
 
@@ -100,8 +91,8 @@ int pf_trace_read_snapshot(const struct pf_luajit_view *v, const struct pf_trace
 
 	if (k >= t->snapshots_n || !pf_luajit_read(v, b, t->snapshots + (uint64_t)k * PF_TRACE_SNAPSHOT_SIZE, sizeof b))
 		return 0;
-	s->map = (uint32_t)field(b, 0, 4);
-	s->ref = (uint32_t)field(b, 4, 2);
+	s->map = (uint32_t)pf_trace_field(b, 0, 4);
+	s->ref = (uint32_t)pf_trace_field(b, 4, 2);
 	s->entries = b[10];
 	if ((uint64_t)s->map + s->entries + 2 > t->map_n || !pf_luajit_read(v, &pc_base, t->map + ((uint64_t)s->map + s->entries) * 4, sizeof pc_base))
 		return 0;
@@ -287,7 +278,7 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, struct po
 /* The return address of a function that the trace has called is the word below the trace's own room on the C stack. */
 static int return_offset(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t *offset)
 {
-	const uint32_t i = (ENTRY_SPACE + t->adjust) / 8;
+	const uint32_t i = (PF_LUAJIT_ENTRY_SPACE + t->adjust) / 8;
 
 	if (i >= v->words_n || t->adjust % 8 || !in_code(t, v->words[i] - 1))
 		return 0;
@@ -322,8 +313,8 @@ static int find_exit_number(const struct pf_luajit_view *v, const struct pf_trac
 {
 	enum { PUSH = 0x6a };
 	const struct pf_registers *r = v->r;
-	const uint32_t i = (ENTRY_SPACE + t->adjust) / 8;
-	const uint64_t sp = v->cframe - ENTRY_SPACE - t->adjust, upper = i + 1 < v->words_n ? v->words[i + 1] : 0;
+	const uint32_t i = (PF_LUAJIT_ENTRY_SPACE + t->adjust) / 8;
+	const uint64_t sp = v->cframe - PF_LUAJIT_ENTRY_SPACE - t->adjust, upper = i + 1 < v->words_n ? v->words[i + 1] : 0;
 	unsigned char code[2];
 
 	if (r->sp == sp) {
@@ -385,7 +376,7 @@ static int in_interpreter(struct pf_luajit_view *v)
 	const uint64_t base = v->r->general[PF_X86_RDX], pc = v->r->general[PF_X86_RBX];
 	struct pf_luajit_function f;
 
-	if (v->r->sp + ENTRY_SPACE < v->cframe || !pf_luajit_function_at(v, base, &f))
+	if (v->r->sp + PF_LUAJIT_ENTRY_SPACE < v->cframe || !pf_luajit_function_at(v, base, &f))
 		return 0;
 	if (f.id)
 		return pf_luajit_frames(v, base, 0, NULL), 1;

@@ -2,9 +2,26 @@
 #ifndef PF_UNWIND_TRACE_H
 #define PF_UNWIND_TRACE_H
 
+#include <string.h>
+
 #include "core/stack/unwind_luajit_internal.h"
 
-enum { PF_TRACE_SLOTS = 256, PF_TRACE_IR_SIZE = 8, PF_TRACE_IR_BIAS = 0x8000, PF_TRACE_SNAPSHOT_SIZE = 12 };
+enum {
+	PF_TRACE_HEAD = 136, /* bytes of a trace that are looked at */
+	PF_TRACE_SLOTS = 256,
+	PF_TRACE_IR_SIZE = 8,
+	PF_TRACE_IR_BIAS = 0x8000,
+	PF_TRACE_SNAPSHOT_SIZE = 12,
+};
+
+/* An unsigned number of up to 8 bytes. */
+static inline uint64_t pf_trace_field(const unsigned char *bytes, unsigned at, unsigned size)
+{
+	uint64_t value = 0;
+
+	memcpy(&value, bytes + at, size);
+	return value;
+}
 
 struct pf_trace {
 	uint64_t code, ir, snapshots, map, start;
