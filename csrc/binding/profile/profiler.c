@@ -304,7 +304,8 @@ static int l_object_address(lua_State *L)
 	return 1;
 }
 
-/* core.handler_call([unwinds]): the system calls that the signal's handler makes, to find out whether an event counts one of them. */
+/* core.handler_call([unwinds]): makes the system calls that the signal handler makes, so that the caller can find out whether an
+ * event counts one of them. */
 static int l_handler_call(lua_State *L)
 {
 	char byte = 0;

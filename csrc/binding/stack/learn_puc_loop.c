@@ -1,9 +1,9 @@
 /* The fourth part of learn_puc.c: fields that are only valid while an instruction allocates; and the place of the pc.
  *
- * In 5.2 and 5.3 the pc is in the CallInfo. In 5.1 and 5.4 it is a variable of the function that runs instructions; the compiler
- * keeps it in a register, or in that function's frame on the C stack. The allocator sees both from below: the words of the C
- * stack, where the functions that it was called by have saved their callers' registers. That function's frame begins above the
- * one return address that differs from instruction to instruction, and yet is always in the same function. */
+ * In 5.2 and 5.3 the pc is in the CallInfo. In 5.1 and 5.4 it is a local variable of the interpreter's loop (luaV_execute), which
+ * the compiler keeps in a register, or in the loop's frame on the C stack. Our allocator finds both in the words of the C stack,
+ * since the functions between the loop and the allocator save the loop's registers there. The loop's frame begins above the only
+ * return address that changes from instruction to instruction, and yet is always in the same function. */
 #include "binding/stack/learn_puc.h"
 
 #if !PB_LUAJIT

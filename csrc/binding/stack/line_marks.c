@@ -1,9 +1,8 @@
 /* LuaJIT: marks in compiled code that distinguish its lines.
  *
- * Compiled code refers to its bytecode at its snapshots alone, and between two of them there may be many lines. While LuaJIT's
- * own profiler runs, the compiler adds a snapshot wherever the line changes, and compiled code stops there if it is asked to, as
- * it is when a signal ends the program. So that profiler runs while a state is profiled, without its timer and without its
- * signal.
+ * Compiled code refers to its bytecode only at its snapshots, and there may be many lines between two of them. While LuaJIT's own
+ * profiler runs, the compiler adds a snapshot at each change of the line, where compiled code also stops on request (for example
+ * when a signal ends the program). So we run that profiler, without its timer and its signal, while a state is profiled.
  *
  * A process has only one such profiler, and the program may use it. Then there are no marks, and code between two snapshots is
  * shown as a range of lines. */

@@ -69,8 +69,8 @@ struct pb_resumption *pb_resumption(void);
 /* Collect the frames of L's stack from a level on, innermost first. Returns their number. */
 unsigned pb_walk(struct pb_stack *p, lua_State *L, int level, uint32_t *frames);
 
-/* LuaJIT, stack/luajit_function.c: pb_* learn, within a C function, how to find the C function that runs; and find the address of
- * its code from the words of the thread, 0 if it is unknown. */
+/* LuaJIT, stack/luajit_function.c. pb_function_learn, called within a C function, learns how to find the C function that runs;
+ * pb_function_running finds the address of its code from the words of the thread, 0 if it is unknown. */
 void pb_function_learn(lua_State *L);
 uint64_t pb_function_running(const uintptr_t *L);
 

@@ -1,11 +1,11 @@
 /* Reads this process's memory at addresses that may be unmapped.
  *
- * On x86-64 and arm64 by plain loads, of a nanosecond each. If one faults, our handler of SIGSEGV and SIGBUS finds that the
- * instruction is one of these loads, and lets it fail. All other faults go to the action that the program had before. The handler
- * is there between pf_peek_take and pf_peek_give. On other machines, and when our handler cannot be used, the kernel copies
- * (process_vm_readv), which takes some hundred nanoseconds.
+ * On x86-64 and arm64 it uses plain loads, which take a nanosecond each. If a load faults, our handler of SIGSEGV and SIGBUS sees
+ * that the instruction is one of these loads, and the read returns an error. All other faults go to the program's previous action.
+ * The handler is installed from pf_peek_take to pf_peek_give. On other machines, or if our handler cannot be used, the kernel
+ * copies (process_vm_readv), which takes some hundred nanoseconds.
  *
- * Everything may be called in a handler of any signal, on any stack, but for take and give. */
+ * Everything except take and give may be called in a handler of any signal, on any stack. */
 #ifndef PF_PEEK_H
 #define PF_PEEK_H
 

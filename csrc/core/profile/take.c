@@ -127,7 +127,8 @@ static void take_sample(struct pf_sampler *s, const struct pf_record *r, const u
 	add(s, r, &here, weight);
 }
 
-/* The kernel writes a sample, which has the call chain, then the record of the switch out, then that of the switch in. */
+/* When it switches a thread out, the kernel writes a sample with the call chain, then the record of the switch out; later comes
+ * that of the switch in. */
 static void take_switch(struct pf_sampler *s, const struct pf_record *r, const unsigned char *bytes, struct here here, int own)
 {
 	if (r->type == PF_RECORD_SAMPLE && !own) {

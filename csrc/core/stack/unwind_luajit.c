@@ -1,11 +1,11 @@
-/* The unwinder for LuaJIT: the running thread, its innermost function and the instruction. The frames from there outward are in
- * unwind_luajit_frames.c, compiled code in unwind_trace.c.
+/* The unwinder for LuaJIT: finds the running thread, its innermost function and the instruction. unwind_luajit_frames.c has the
+ * frames of the callers, unwind_trace.c compiled code.
  *
- * The interpreter keeps the base of the running function's frame and the address of the next instruction in two registers. When
- * it calls C code it mostly stores the base in the thread, and the address in its frame on the C stack, but not for the routines
- * that cannot fail (a table's length, math.sin): then the thread has the base of an older frame, and the two are in registers
- * which the called function preserves, or has pushed. So pairs of a base and an address are tried, from the surest to the least
- * sure. A pair passes if the function of that frame has an instruction there. */
+ * The interpreter keeps the base of the running function's frame and the address of the next instruction (pc) in two registers.
+ * Before most calls of C code it stores the base in the thread, and the pc in its frame on the C stack. But it does not for
+ * routines that cannot fail (a table's length, math.sin): then the thread has the base of an older frame, and the two values are
+ * in callee-saved registers, or on the C stack, where the called function has pushed them. So pairs of a base and a pc are tried,
+ * the most reliable ones first. A pair is accepted if the function of that frame has an instruction at the pc. */
 #include "core/stack/sampling.h"
 #include "core/stack/unwind_luajit_internal.h"
 

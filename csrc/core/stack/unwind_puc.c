@@ -1,8 +1,8 @@
 /* PUC Lua 5.1 to 5.4.
  *
- * Which thread runs: each protected call, and each resumption, has a lua_longjmp on the C stack, to which its lua_State points.
- * The running thread's is the lowest one above the stack pointer. Its lua_State is in a register, or in a word of the C stack. A
- * thread that has resumed another one is in a C function; so a thread in a Lua function is the running one. */
+ * To find the running thread: each protected call, and each resumption, has a lua_longjmp on the C stack, to which its lua_State
+ * points. The running thread has the lowest one above the stack pointer, and its lua_State is in a register or in a word of the C
+ * stack. A thread that has resumed another one is in a C function, so a thread in a Lua function is the running one. */
 #include "core/stack/sampling.h"
 #include "core/stack/unwind_puc_internal.h"
 

@@ -1,7 +1,7 @@
 /* The lines for which a stretch of compiled code stands: those of the bytecode from a snapshot's address to the next one's.
  *
- * A conditional jump has a separate snapshot, for the one instruction that compares, and its address is that of the branch which
- * was not taken. The jump itself is found by its two targets. */
+ * A conditional jump has a separate snapshot, for its comparison alone, whose address is that of the branch that was not taken. The
+ * jump itself is found by its two targets. */
 #include "core/stack/unwind_trace.h"
 
 #include <string.h>

@@ -327,14 +327,14 @@ M["resty.perf.start"] = {
   { "spans", "Tracer", "makes a span of each counted request", any = true },
   { "waits", "boolean|number", "true: count where requests wait; seconds: also make an event of each wait on the request's span "
     .. "that is at least as long (since 0.2.0)", any = true },
-  { "blocked", "number", "seconds: a turn of Lua that is longer is caught while it runs, with its stack (since 0.2.0)",
+  { "blocked", "number", "seconds: a turn of Lua that takes longer is reported, with its stack while it ran (since 0.2.0)",
     least = 0.001, most = 1000 },
   { "dict", "string", "the name of the lua_shared_dict", default = "perf" },
 }
 M["resty.perf.status"] = {
   { "from", "string|{string,...}|function", "\"any\", an address or a range such as \"10.0.0.0/8\", an array of these, or a "
     .. "function of the address: the clients that may see it (default: those on this machine)", any = true },
-  { "token", "string", "(since 0.2.0) what the header X-Perf-Token must have in a request that changes something" },
+  { "token", "string", "(since 0.2.0) the value that the header X-Perf-Token must have in requests that change something" },
 }
 M["resty.perf.metrics"] = M["resty.perf.status"]
 
