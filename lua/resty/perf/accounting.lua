@@ -159,9 +159,8 @@ end
 function M.finished() return difference(handle.last) end
 function M.finished_start() return handle.last_start end
 
--- The next turn that was too long and has ended: {route=, phase=, seen_ns=, uri=, call=, stack=} of
--- csrc/binding/resty/watch.h, and its
--- Counts, if it was counted in one piece. Nil if there is none.
+-- The next turn that was too long and has ended: {route=, phase=, seen_ns=, uri=, call=, stack=} of csrc/binding/resty/watch.h;
+-- and its Counts, if it was counted in one piece. Nil if there is none.
 function M.blocked()
   if not open then return nil end
   local turn, words = open.accounting:blocked()
