@@ -1,4 +1,5 @@
 --- Starts the program backend_server.lua for specs, reads its log, and stops it.
+local core = require "perf.core"
 local kit = require "testkit"
 local util = require "spec.support.util"
 
@@ -12,7 +13,7 @@ local function wait_for(what, fn)
   repeat
     local v = fn()
     if v then return v end
-    os.execute "sleep 0.02"
+    core.watch({}, 0.02)
   until os.time() > till
   error("waited in vain for " .. what, 3)
 end

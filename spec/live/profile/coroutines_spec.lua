@@ -176,12 +176,12 @@ describe("a profile's coroutines", function()
     local before = collectgarbage "count"
     local grown, list
     local prof = profile("creator", function()
-      many(10000)
+      many(4000)
       collectgarbage()
       collectgarbage()
       grown = collectgarbage "count" - before
       list = collectgarbage "count"
-      many(10000)
+      many(4000)
       collectgarbage()
       collectgarbage()
       list = collectgarbage "count" - list
