@@ -80,10 +80,13 @@ local files = [[
 ]]
 
 -- A file whose records make the library allocate between the samples, since their fields exceed a Lua number.
+-- Lua 5.4 collects in small steps, of which only some fall between two records; the others collect all at each allocation.
+local RECORDS = _VERSION == "Lua 5.4" and 200 or 60
+
 local function make_file_for_tally(path)
   local attr = m.attr { type = 1, sample_type = 4 + 8 + 64 + 256, sample_id_all = true } -- time, addr, id, period
   local parts = {}
-  for i = 1, 200 do
+  for i = 1, RECORDS do
     parts[#parts + 1] = m.record(67, 1, m.u32(i), ("\0"):rep(24), m.text("/lib/" .. i))
     parts[#parts + 1] = m.record(9, 1, m.u64 { i, 2 ^ 30 }, m.u64 { i, 2 ^ 29 }, m.u64 { i, 2 ^ 28 }, m.u64 { i, 2 ^ 27 })
   end
@@ -91,9 +94,8 @@ local function make_file_for_tally(path)
 end
 
 local tallies = [[
-  local path = ...
+  local path, records = ...
   local function new() return assert(perf.tally { by = { "time", "addr", "id", "period" } }) end
-  -- Lua 5.4 collects in small steps, of which only some fall between two records; the others collect all at each allocation.
   for i = 1, _VERSION == "Lua 5.4" and 30 or 3 do
     local data, tally = assert(require "perf.data".open(path)), new()
     local junk = {}
@@ -102,7 +104,7 @@ local tallies = [[
     pcall(tally.take, tally, data)
     data:close()
     local other, full = assert(require "perf.data".open(path)), new()
-    assert(full:take(other) == 200)
+    assert(full:take(other) == tonumber(records))
     pcall(function() for _ in full:each() do owner(function() full:close() end) end end)
     other:close()
     collectgarbage()
@@ -148,7 +150,7 @@ describe("an object that a finalizer closes", function()
   it("is not read after that: a tally", function()
     util.with_directory(function(dir)
       make_file_for_tally(dir .. "/perf.data")
-      assert.equal("done", run(dir, tallies, dir .. "/perf.data"))
+      assert.equal("done", run(dir, tallies, dir .. "/perf.data", RECORDS))
     end)
   end)
 end)
