@@ -262,7 +262,8 @@ int pb_luajit_collects(lua_State *L)
 #endif
 }
 
-/* The probes' loops need the usual optimizations: set them. Returns jit.opt.start and the names of those that were on, if it can. */
+/* Turn on the optimizations that the probes' loops need. Returns jit.opt.start and the names of those that were on, if this
+ * LuaJIT reports them. */
 static int set_optimizations(lua_State *L)
 {
 	enum { START = 1, NAMES = 2 };
@@ -283,7 +284,7 @@ static int set_optimizations(lua_State *L)
 	return lua_gettop(L);
 }
 
-/* S has what set_optimizations has returned. Among the names are those of the machine's features, which are refused. */
+/* S has the results of set_optimizations. jit.opt refuses some of the names, which are features of the machine. */
 static void restore_optimizations(lua_State *S)
 {
 	const int n = lua_isfunction(S, 1) ? lua_gettop(S) : 0;

@@ -42,7 +42,7 @@ struct pb_puc_way {
 	enum pf_puc_pc local;
 	uint16_t slot;
 	uint64_t loop, loop_end;
-	/* The lines that it showed while a function ran machine instruction by machine instruction. */
+	/* The lines that this way found while a function ran one machine instruction at a time. */
 	int line;
 	unsigned seen, n_wrong, wrong; /* wrong: of 1,000 instructions */
 };

@@ -223,7 +223,7 @@ void pb_puc_learn_allocation(struct pb_puc_learner *w)
 	try_local(w, PF_PUC_NONE);
 	if (frame) {
 		try_slots(w, frame);
-		/* The function that runs instructions may be part of its caller, or its registers may be saved in other ways. */
+		/* The interpreter's loop may be inlined in its caller, or its registers may be saved in other ways. */
 		w->l->loop = w->l->loop_end = 0;
 		try_local(w, PF_PUC_NONE);
 	}

@@ -15,8 +15,8 @@
 
 enum { MOST_FAILURES = 8 };
 
-/* The layouts are the same for all states of the process: that of the interpreter alone, and the whole. `known` is 1 while a thread
- * writes it, and 2 from then on. */
+/* All states of the process share two layouts: that of the interpreter alone, and the one with compiled code. `known` is 1 while
+ * a thread writes it, and 2 from then on. */
 static struct {
 	struct pb_layout layout;
 	atomic_int known;

@@ -187,7 +187,7 @@ static void thread_frames(struct pf_luajit_view *v, uint64_t base, uint64_t pc, 
 			pf_luajit_fail(v, base % PF_LUAJIT_SLOT || base > v->high ? PF_UNWIND_BROKEN : PF_UNWIND_UNREADABLE);
 			return;
 		}
-		error_frame = pf_luajit_tag(frame[0]) == v->l->tag_thread; /* LuaJIT made it to report an error: it has no function */
+		error_frame = pf_luajit_tag(frame[0]) == v->l->tag_thread; /* LuaJIT makes a frame without a function to report an error */
 		if (!error_frame && !pf_luajit_function(v, frame[0], &f)) {
 			pf_luajit_fail(v, PF_UNWIND_BROKEN);
 			return;

@@ -1,7 +1,7 @@
--- The story: whether the layout of LuaJIT was learned was a matter of chance and of what the program had set. Finalizers that ran
--- meanwhile changed what the probes saw: four of ten such processes had safe points, five did not know the exits of traces.
--- Where jit.opt had turned optimizations off, the probes' loops were not those that the learner knows. A profiler that was made
--- before jit.on() and started afterwards found no stack in compiled code.
+-- The story: the layout of LuaJIT was sometimes not learned, depending on chance and on the program's settings. Finalizers that
+-- ran meanwhile changed what the probes saw: four of ten such processes had safe points, and five did not know the exits of
+-- traces. If jit.opt had turned optimizations off, the probes' loops were not those that the learner expects. A profiler that was
+-- made before jit.on() and started afterwards found no stack in compiled code.
 local util = require "spec.support.util"
 
 -- Runs a program, and returns what it wrote.
