@@ -170,6 +170,7 @@ uint32_t pf_trace_instruction(const struct pf_luajit_view *v, uint64_t pc)
 struct position {
 	uint32_t k;
 	uint64_t offset;
+	struct pf_luajit_lines collected; /* the lines of the allocations for which the collector runs; 0 if they are unknown */
 };
 
 static struct pf_luajit_lines lines_at(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f,
@@ -177,6 +178,8 @@ static struct pf_luajit_lines lines_at(const struct pf_luajit_view *v, const str
 {
 	struct pf_luajit_lines lines;
 
+	if (at->collected.first)
+		return at->collected;
 	if (at->offset != AT_EXIT)
 		return pf_trace_lines_at(v, t, f, at->k, s, at->offset);
 	lines.first = lines.last = pf_luajit_line(v, f, s->pc + PF_LUAJIT_INSTRUCTION);
@@ -189,7 +192,7 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, struct po
 	struct pf_snapshot s;
 	struct pf_trace_slots slots;
 	struct pf_luajit_function f;
-	struct pf_luajit_lines lines = {0, 0}, allocations = {0, 0};
+	struct pf_luajit_lines lines = {0, 0};
 	uint64_t pc, value;
 	unsigned at;
 
@@ -198,7 +201,7 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, struct po
 		pf_luajit_frames(v, base, 0, &lines);
 		return;
 	}
-	if (v->vmstate == PF_LUAJIT_COLLECTOR && pf_trace_allocations(v, t, base, &position.k, &s, &allocations)) {
+	if (v->vmstate == PF_LUAJIT_COLLECTOR && pf_trace_allocations(v, t, base, &position.k, &s, &position.collected)) {
 		/* The collector runs on behalf of the allocations, whichever line called it. */
 	} else if (!leaves && s.base == 2 && position.k + 1 < t->snapshots_n && pf_luajit_function_at(v, base, &f) && !pf_luajit_holds(&f, s.pc + 4)) {
 		/* The code has returned to a caller, which only the next snapshot describes. */
@@ -226,7 +229,7 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, struct po
 			v->skip = 0;
 		} else if (real) {
 			if (innermost)
-				lines = allocations.first ? allocations : lines_at(v, t, &f, &position, &s);
+				lines = lines_at(v, t, &f, &position, &s);
 			else
 				lines.first = lines.last = f.id ? 0 : pf_luajit_line(v, &f, pc);
 			if (!pf_luajit_found(v, &f, &lines))
@@ -254,7 +257,7 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, struct po
 		if (s.base > 2)
 			pf_luajit_frames(v, base, pc, NULL);
 		else {
-			lines = allocations.first ? allocations : lines_at(v, t, &f, &position, &s);
+			lines = lines_at(v, t, &f, &position, &s);
 			pf_luajit_frames(v, base, pc, &lines);
 		}
 		return;
@@ -263,7 +266,7 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, struct po
 		if (s.base > 2)
 			lines.first = lines.last = pf_luajit_line(v, &f, pc);
 		else
-			lines = allocations.first ? allocations : lines_at(v, t, &f, &position, &s);
+			lines = lines_at(v, t, &f, &position, &s);
 		if (!pf_luajit_found(v, &f, &lines))
 			return;
 	} else if (!v->skip) {
@@ -389,7 +392,7 @@ static int in_interpreter(struct pf_luajit_view *v)
 int pf_luajit_trace(struct pf_luajit_view *v, uint64_t trace_base)
 {
 	const struct pf_luajit_lines unknown = {0, 0};
-	struct position at = {0, AT_EXIT};
+	struct position at = {.offset = AT_EXIT};
 	struct pf_trace t;
 
 	if (trace_base && find_trace(v, &t, &at.offset)) {
