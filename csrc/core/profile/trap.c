@@ -220,6 +220,14 @@ static void give_thread(void)
 
 /* --- start and stop ------------------------------------------------------------------------------------------------- */
 
+/* A filter of system calls may refuse our handler. The default action would end the process. */
+static int is_handled(void)
+{
+	struct sigaction now;
+
+	return sigaction(SIGTRAP, NULL, &now) == 0 && now.sa_handler != SIG_DFL;
+}
+
 int pf_trap_add(struct pf_sampler *s)
 {
 	const unsigned now = pf_fork_generation();
@@ -236,7 +244,10 @@ int pf_trap_add(struct pf_sampler *s)
 		take_thread();
 		pf_signal_take(&trap);
 		atomic_store(&slots[i].sampler, s);
-		return 0;
+		if (is_handled())
+			return 0;
+		pf_trap_remove(s);
+		return -EPERM;
 	}
 	return -EBUSY;
 }
