@@ -69,7 +69,7 @@ function M.align(rows, right)
       local pad = (" "):rep(width[i] - #cell)
       cells[i] = right[i] and pad .. cell or cell .. pad
     end
-    lines[n] = (table.concat(cells, "  "):gsub("%s+$", ""))
+    lines[n] = table.concat(cells, "  "):match "^.*%S" or ""
   end
   return table.concat(lines, "\n")
 end

@@ -4,6 +4,7 @@
 -- message; close(). The transport decides how they wait, so this is plain sequential code, on LuaSocket (in the sender's
 -- coroutine) and on nginx's cosockets.
 local pairs_of = require "perf.base.pairs"
+local trim = require "perf.base.trim"
 
 local M = {}
 
@@ -105,8 +106,8 @@ local function read_answer(r)
       line, message = r.line()
       if not line then return nil, message end
       if line == "" then break end
-      local name, value = line:match "^([^:]+):%s*(.-)%s*$"
-      if name then headers[name:lower()] = value end
+      local name, value = line:match "^([^:]+):(.*)$"
+      if name then headers[name:lower()] = trim(value) end
     end
   until status >= 200
   local keep = version == "1.1" and (headers.connection or ""):lower() ~= "close"

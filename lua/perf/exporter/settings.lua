@@ -3,6 +3,7 @@
 local checks = require "perf.api.check"
 local core = require "perf.core"
 local http = require "perf.exporter.http"
+local trim = require "perf.base.trim"
 
 local M = {}
 
@@ -70,9 +71,9 @@ function M.decode(text) return (text:gsub("%%(%x%x)", char)) end
 function M.list(warnings, ...)
   local t, text, name = {}, M.text(...)
   for item in (text or ""):gmatch "[^,]+" do
-    local key, value = item:match "^%s*([^=]-)%s*=%s*(.-)%s*$"
-    if key and key ~= "" then
-      t[M.decode(key)] = M.decode(value)
+    local key, value = item:match "^([^=]*)=(.*)$"
+    if key and key:find "%S" then
+      t[M.decode(trim(key))] = M.decode(trim(value))
     elseif item:find "%S" then
       M.warn(warnings, name, item, "key=value expected; it is ignored")
     end

@@ -23,6 +23,7 @@ local keys_of = require "perf.base.keys"
 local lists = require "perf.names.lists"
 local modifiers = require "perf.names.modifiers"
 local parser = require "perf.names.parser"
+local trim = require "perf.base.trim"
 local pmu = require "perf.kernel.pmu"
 local suggest = require "perf.base.suggest"
 local tracefs = require "perf.kernel.tracefs"
@@ -179,7 +180,7 @@ end
 -- Resolve an event.
 -- @see names.resolve
 function Names:resolve(spec)
-  if type(spec) == "string" then return self.parser:parse(spec:match("^%s*(.-)%s*$")) end
+  if type(spec) == "string" then return self.parser:parse(trim(spec)) end
   if type(spec) == "table" then return self:table(spec) end
   argument.raisef("event name or table expected, got %s", type(spec))
 end

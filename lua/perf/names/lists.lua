@@ -4,11 +4,9 @@ local pairs_of = require "perf.base.pairs"
 local argument = require "perf.base.argument"
 local modifiers = require "perf.names.modifiers"
 
-local lists = {}
+local trim = require "perf.base.trim"
 
-local function trim(text)
-  return text:match("^%s*(.-)%s*$")
-end
+local lists = {}
 
 -- Split a list at the commas that are outside of slashes, braces and quotes.
 -- @return array of strings, trimmed; a group stays one string with its braces and modifiers

@@ -28,7 +28,7 @@ function terms.parse(body, at, fail)
       local quoted, after = body:match("^'([^']*)'%s*()", stop)
       if not quoted then quoted, after = body:match("^([^,']*)()", stop) end
       if not quoted or quoted == "" then fail(at + stop - 1, "a value expected for '%s'", key) end
-      term.value, stop = quoted:match("^(.-)%s*$"), after
+      term.value, stop = quoted:match "^.*%S" or "", after
     end
     out[#out + 1] = term
     if stop > #body then return out end

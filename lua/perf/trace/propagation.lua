@@ -4,6 +4,7 @@
 -- tracestate (text), remote = true. A B3 header may contain only the sampling decision: then there are no ids.
 local argument = require "perf.base.argument"
 local pairs_of = require "perf.base.pairs"
+local trim = require "perf.base.trim"
 
 local M = {}
 
@@ -28,6 +29,14 @@ function M.check_headers(headers)
   return headers
 end
 
+-- One text of the lines of a header that came several times; nil if one of them has another type.
+local function joined(lines)
+  for i = 1, #lines do
+    if type(lines[i]) ~= "string" then return nil end
+  end
+  return table.concat(lines, ",")
+end
+
 -- Header names are case-insensitive, and a client may write them in any way. get(name, true) makes one list of the lines of a
 -- header that may have several.
 local function getter(headers)
@@ -46,9 +55,9 @@ local function getter(headers)
     end
     if type(v) == "table" then
       -- A header that came twice is ambiguous; a list of one is that one.
-      if all then v = table.concat(v, ",") else v = #v == 1 and v[1] or nil end
+      if all then v = joined(v) else v = #v == 1 and v[1] or nil end
     end
-    return type(v) == "string" and v:match "^%s*(.-)%s*$" or nil
+    return type(v) == "string" and trim(v) or nil
   end
 end
 
@@ -57,7 +66,7 @@ local function tracestate(text)
   if not text then return nil end
   local members, seen = {}, {}
   for member in text:gmatch "[^,]+" do
-    member = member:match "^[ \t]*(.-)[ \t]*$"
+    member = trim(member)
     if member ~= "" then
       local key, value = member:match "^([a-z0-9][a-z0-9_%-*/@]*)=([\32-\43\45-\60\62-\126]+)$"
       if not key or #key > 256 or #value > 256 or seen[key] then return nil end

@@ -55,8 +55,8 @@ end
 function M.decode(content)
   local list = {}
   for line in content:gmatch "[^\n]+" do
-    local stack, weight = line:match "^(.*) (%d+%.?%d*)%s*$"
-    if not stack then
+    local stack, weight = (line:match "^.*%S" or ""):match "^(.*) (%S+)$"
+    if not stack or not weight:find "^%d+$" and not weight:find "^%d+%.%d*$" then
       return nil, ("line %d: not a folded stack: %s"):format(#list + 1, text.line(line:sub(1, 60))), "EBADMSG"
     end
     local names = {}
