@@ -227,7 +227,7 @@ describe("the unwinder of PUC Lua", function()
         short:find("a.")
         middle:find("a.")
         long:find("a.")
-      end]], 20000)
+      end]], 2000)
     near(100 / 7, shares[4], 4)
     near(200 / 7, shares[5], 4)
     near(400 / 7, shares[6], 4)
@@ -242,7 +242,7 @@ describe("the unwinder of PUC Lua", function()
         c = i * 2 + d; c = c * 3 + 1
         d = i * 2 + c; d = d * 3 + 1
         a, b, c, d = 1, 2, 3, 4
-      end]], 1000000)
+      end]], 100000)
     for line = 3, 6 do near(20, shares[line], 13) end
     assert.is_true(shares[2] < 15, tostring(shares[2]))
   end)
@@ -254,7 +254,7 @@ describe("the unwinder of PUC Lua", function()
         local a = i * 2
         t = {a}
         local b = a + i
-      end]], 300000)
+      end]], 30000)
     assert.is_true(shares[4] > 70, tostring(shares[4]))
     shares = shares_of([[
       local n, t = ...
@@ -262,7 +262,7 @@ describe("the unwinder of PUC Lua", function()
         local a = i * 2
         t = function() return a end
         local b = 2 * i
-      end]], 300000)
+      end]], 30000)
     assert.is_true(shares[4] > 60, tostring(shares[4]))
   end)
 
