@@ -386,7 +386,7 @@ static int kit_refuse(lua_State *L)
         { "perf_event_open", SYS_perf_event_open }, { "ptrace", SYS_ptrace }, { "mmap", TK_MMAP },
         { "ioctl", SYS_ioctl }, { "read", SYS_read }, { "bpf", SYS_bpf },
         { "openat", SYS_openat }, { "fcntl", SYS_fcntl }, { "getrusage", SYS_getrusage },
-        { "madvise", SYS_madvise },
+        { "madvise", SYS_madvise }, { "rt_sigaction", SYS_rt_sigaction },
     };
     long nr = -1;
     int err = (int)luaL_checkinteger(L, 2);
