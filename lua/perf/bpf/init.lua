@@ -22,7 +22,7 @@ local argument = require "perf.base.argument"
 local pairs_of = require "perf.base.pairs"
 local extension = require "perf.base.optional"
 local checks = require "perf.api.check"
-local ext = extension.load("bpf", "libbpf 1.0", "libbpf-dev")
+local ext = extension.load("bpf", "libbpf 1.0", "libbpf-dev", "perf.bpf")
 local core = require "perf.core"
 local host = require "perf.kernel.host"
 

@@ -12,7 +12,7 @@
 -- @module perf.names.pfm
 local argument = require "perf.base.argument"
 local extension = require "perf.base.optional"
-local ext = extension.load("pfm", "libpfm4", "libpfm4-dev")
+local ext = extension.load("pfm", "libpfm4", "libpfm4-dev", "perf.names.pfm")
 
 local M = { available = true, version = ext.version }
 

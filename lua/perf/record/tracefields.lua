@@ -15,7 +15,7 @@
 local argument = require "perf.base.argument"
 local extension = require "perf.base.optional"
 local checks = require "perf.api.check"
-local ext = extension.load("tracefields", "libtraceevent", "libtraceevent-dev")
+local ext = extension.load("tracefields", "libtraceevent", "libtraceevent-dev", "perf.record.tracefields")
 local core = require "perf.core"
 local host = require "perf.kernel.host"
 local parse = require "perf.record.trace_format"

@@ -52,18 +52,18 @@ end)
 describe("a library that was missing when the module was built", function()
   it("is named, with the package to install", function()
     local extension = require "perf.base.optional"
-    local ok, message = pcall(extension.load, "nosuch", "libnosuch", "libnosuch-dev")
+    local ok, message = pcall(extension.load, "nosuch", "libnosuch", "libnosuch-dev", "perf.nosuch")
     assert.is_false(ok)
-    assert.equal("perf.nosuch: not built (libnosuch's headers were missing: apt-get install libnosuch-dev, then make)",
-      message)
+    assert.matches(": perf.nosuch: not built (libnosuch's headers were missing: apt-get install libnosuch-dev, then make)",
+      message, 1, true)
   end)
 
   it("is not named for a module that exists and fails", function()
     local extension = require "perf.base.optional"
     package.preload["perf.ext.broken"] = function() error("libx.so.1: cannot open shared object file", 0) end
-    local ok, message = pcall(extension.load, "broken", "libx", "libx-dev")
+    local ok, message = pcall(extension.load, "broken", "libx", "libx-dev", "perf.broken")
     package.preload["perf.ext.broken"] = nil
     assert.is_false(ok)
-    assert.matches("^perf%.broken: .*libx%.so%.1: cannot open shared object file", message)
+    assert.matches(": perf%.broken: .*libx%.so%.1: cannot open shared object file", message)
   end)
 end)
