@@ -16,7 +16,7 @@ local utf8 = require "perf.base.utf8"
 local M = {}
 
 M.OTHER = "(other)"
-local CACHED = 1000
+local CACHED, LONGEST_CACHED = 1000, 1000
 local LONGEST = 200
 
 local function escape(s) return (s:gsub("%W", "%%%0")) end
@@ -74,12 +74,31 @@ local function by_path(uri)
   return (uri:gsub("[^/]+", function(segment) return is_key(segment) and ":id" or nil end))
 end
 
--- A name that may be shown; "(other)" for others.
+-- A name that may be shown and stored: short, in UTF-8, and without control characters, since a zero byte separates the parts of
+-- a key, and the others end lines or reach terminals. "(other)" for names that are too long.
 function M.valid(name)
   if type(name) ~= "string" or name == "" or #name > LONGEST then return M.OTHER end
-  name = utf8.valid(name)
+  name = utf8.valid(name):gsub("%c", "\239\191\189")
   return #name <= LONGEST and name or M.OTHER
 end
+
+-- A function of a text that remembers its results. Long texts come from clients that make them up, and would fill the memory.
+local function remembering(f)
+  local cache, cached = {}, 0
+  return function(text)
+    local result = cache[text]
+    if not result then
+      result = f(text)
+      if #text > LONGEST_CACHED then return result end
+      if cached >= CACHED then cache, cached = {}, 0 end
+      cache[text], cached = result, cached + 1
+    end
+    return result
+  end
+end
+
+-- The same for the name of a peer, which may be empty.
+M.peer = remembering(function(name) return name == "" and "" or M.valid(name) end)
 
 -- The function that finds routes.
 -- @param[opt] routes list or function
@@ -95,16 +114,7 @@ function M.new(routes)
     bad("list or function expected, got %s", type(routes))
   end
 
-  local cache, cached = {}, 0
-  return function(uri)
-    local name = cache[uri]
-    if not name then
-      name = M.valid(rule(uri))
-      if cached >= CACHED then cache, cached = {}, 0 end
-      cache[uri], cached = name, cached + 1
-    end
-    return name
-  end, configured
+  return remembering(function(uri) return M.valid(rule(uri)) end), configured
 end
 
 return M

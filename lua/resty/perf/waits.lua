@@ -7,6 +7,7 @@ local core = require "perf.core"
 local ffi = require "ffi"
 local pairs_of = require "perf.base.pairs"
 local Profile = require "perf.profile.profile"
+local fit = require "resty.perf.routes".peer
 
 local M = {}
 
@@ -86,7 +87,7 @@ function M.describe(number)
     for i = 1, math.min(2, #site.stack) do
       parts[i] = ("%s:%d"):format(site.stack[i].file:match "[^/]*$", site.stack[i].line)
     end
-    site.text = table.concat(parts, " < ")
+    site.text = fit(table.concat(parts, " < "))
   end
   return site, site.text
 end

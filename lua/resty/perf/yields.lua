@@ -10,6 +10,7 @@
 --
 -- coroutine.create, resume and wrap need no wrapper: the host switches between them without an event in between.
 local copy = require "perf.base.copy"
+local fit = require "resty.perf.routes".peer
 
 local M = {}
 
@@ -122,7 +123,7 @@ function M.install(ngx, turns, hooks, modules)
   end
 
   local function address(host, port)
-    return tostring(host) .. (type(port) == "number" and ":" .. port or type(port) == "string" and ":" .. port or "")
+    return fit(tostring(host) .. (type(port) == "number" and ":" .. port or type(port) == "string" and ":" .. port or ""))
   end
 
   local function peer_of(sock) return peers[sock] or "" end
@@ -166,7 +167,7 @@ function M.install(ngx, turns, hooks, modules)
   replace(ngx, "flush", yielding_if(1, "flush"))
   for _, name in ipairs { "exit", "exec", "redirect" } do replace(ngx, name, yields(name)) end
   replace(ngx, "run_worker_thread", yields("run_worker_thread", function(_, module, f)
-    return tostring(module) .. "." .. tostring(f)
+    return fit(tostring(module) .. "." .. tostring(f))
   end))
   replace(ngx, "on_abort", function(on_abort)
     return function(f)
@@ -196,7 +197,7 @@ function M.install(ngx, turns, hooks, modules)
     return copy(opts, { ctx = ctx })
   end
   -- The subrequest's path, with its numbers as ":id".
-  local function path(uri) return (tostring(uri):match("^[^?]*"):gsub("%d+", ":id")) end
+  local function path(uri) return fit((tostring(uri):match("^[^?]*"):gsub("%d+", ":id"))) end
   replace(location, "capture", function(capture)
     local may_yield = yielding(capture, "subrequest", path)
     return function(uri, opts)
