@@ -48,7 +48,9 @@ function M.check(opts)
   local labels = events.check(opts.events)
   local c = { events = opts.events, dict = dict, dict_name = opts.dict }
   local configured
-  c.find, configured = routes.new(opts.routes)
+  c.find, configured = routes.new(opts.routes, function(message)
+    log.write(ngx.ERR, "resty.perf: routes: ", message, "; such requests are counted as ", routes.OTHER)
+  end)
   c.decide, c.header, c.blind = sampler.new(opts.sample)
   for name in pairs_of(type(opts.sample) == "table" and opts.sample.routes or {}) do configured[routes.valid(name)] = true end
   configured[M.TIMERS] = true

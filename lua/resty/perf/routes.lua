@@ -36,6 +36,48 @@ local function pattern_of(path)
   return "^" .. table.concat(parts) .. (path:sub(-2) == "/*" and "" or "$")
 end
 
+-- The end of a set "[...]" of a pattern, which begins at i; nil if there is none.
+local function end_of_set(p, i)
+  i = p:sub(i + 1, i + 1) == "^" and i + 2 or i + 1
+  repeat
+    if i > #p then return nil end
+    i = i + (p:sub(i, i) == "%" and 2 or 1)
+  until p:sub(i, i) == "]"
+  return i
+end
+
+-- Whether a text is a Lua pattern. string.find raises an error for a malformed one only if it matches that far, which depends on
+-- the subject.
+local function is_pattern(p)
+  local MOST, open, closed, i = 32, {}, {}, 1
+  while i and i <= #p do
+    local c, next = p:sub(i, i), p:sub(i + 1, i + 1)
+    if c == "(" then
+      closed[#closed + 1] = false
+      open[#open + 1] = #closed
+      if #closed > MOST then return false end
+      i = i + 1
+    elseif c == ")" then
+      local n = table.remove(open)
+      if not n then return false end
+      closed[n], i = true, i + 1
+    elseif c == "%" and next == "b" then
+      if i + 3 > #p then return false end
+      i = i + 4
+    elseif c == "%" and next == "f" then
+      i = p:sub(i + 2, i + 2) == "[" and end_of_set(p, i + 2)
+      i = i and i + 1
+    elseif c == "%" and next:find "^%d" then
+      if not closed[tonumber(next)] then return false end
+      i = i + 2
+    else
+      if c == "%" then i = next ~= "" and i + 1 or nil elseif c == "[" then i = end_of_set(p, i) end
+      i = i and i + (p:find("^[*+?-]", i + 1) and 2 or 1)
+    end
+  end
+  return i and #open == 0
+end
+
 local function bad(why, ...) argument.raisef("routes: " .. why, ...) end
 
 local function compile(list)
@@ -51,7 +93,7 @@ local function compile(list)
       for k in pairs_of(rule) do
         if k ~= 1 and k ~= "pattern" then bad("rule %d: unknown field '%s'", i, tostring(k)) end
       end
-      if type(pattern) ~= "string" or not pcall(string.find, "", pattern) then bad("rule %d: not a Lua pattern", i) end
+      if type(pattern) ~= "string" or not is_pattern(pattern) then bad("rule %d: not a Lua pattern", i) end
     end
     if type(name) ~= "string" then bad("rule %d: name expected, got %s", i, type(name)) end
     pattern = pattern or pattern_of(name) or bad("'%s': a path begins with '/'", name)
@@ -102,8 +144,10 @@ M.peer = remembering(function(name) return name == "" and "" or M.valid(name) en
 
 -- The function that finds routes.
 -- @param[opt] routes list or function
+-- @param[opt] failed called with the first error of the function, or of a pattern that is too complex for a path: such requests
+-- are those of "(other)"
 -- @return find(uri), which returns a name; the set of the names in the list. Raises for an invalid list.
-function M.new(routes)
+function M.new(routes, failed)
   local rule, configured = routes, {}
   if routes == nil then
     rule = by_path
@@ -114,7 +158,14 @@ function M.new(routes)
     bad("list or function expected, got %s", type(routes))
   end
 
-  return remembering(function(uri) return M.valid(rule(uri)) end), configured
+  return remembering(function(uri)
+    local ok, name = pcall(rule, uri)
+    if not ok and failed then
+      failed(tostring(name))
+      failed = nil
+    end
+    return M.valid(ok and name)
+  end), configured
 end
 
 return M
