@@ -1,4 +1,4 @@
--- What a handler waits for may have a name that a client gives: the path of a subrequest, a host, a route.
+-- Clients may give the names of what a handler waits for: the path of a subrequest, a host, a route.
 local server = require "spec.nginx.server"
 
 describe("resty.perf's peers of waits", function()
