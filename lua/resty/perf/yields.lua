@@ -37,8 +37,22 @@ function M.install(ngx, turns, hooks, modules)
     undo[#undo + 1] = function() rawset(t, key, old) end
   end
 
-  local function returned(phase, site, from, ...)
+  -- Raise an error of a host's function as it would be without the wrapper. C functions take the name by which they were called,
+  -- and the line, from their caller, which was pcall; `returned` has replaced the wrapper on the stack.
+  local function raise(err)
+    if type(err) ~= "string" then error(err, 0) end
+    local called = debug.getinfo(2, "n")
+    err = err:gsub("^bad argument #(%d+) to '%?'", function(n)
+      n = called.namewhat == "method" and n - 1 or n
+      return ("bad argument #%d to '%s'"):format(n, called.name or "?")
+    end)
+    error(err, err:find "^[^\n]-:%d+: " and 0 or 3)
+  end
+
+  -- The turn continues after an error too, since the program may catch it.
+  local function returned(phase, site, from, ok, ...)
     back(request(), phase, 0, site, from)
+    if not ok then raise(...) end
     return ...
   end
 
@@ -52,7 +66,7 @@ function M.install(ngx, turns, hooks, modules)
       local phase = leave(request())
       if phase <= 0 then return f(...) end
       local site, from = at(phase, kind, peer, ...)
-      return returned(phase, site, from, f(...))
+      return returned(phase, site, from, pcall(f, ...))
     end
   end
 
@@ -198,23 +212,30 @@ function M.install(ngx, turns, hooks, modules)
   end
   -- The subrequest's path, with its numbers as ":id".
   local function path(uri) return fit((tostring(uri):match("^[^?]*"):gsub("%d+", ":id"))) end
+  -- Whether these are n arguments of a capture. Others are left to the host, which says what is wrong with them.
+  local function is_query(n, uri, opts)
+    return (n == 1 or n == 2) and (type(uri) == "string" or type(uri) == "number") and (opts == nil or type(opts) == "table")
+  end
   replace(location, "capture", function(capture)
     local may_yield = yielding(capture, "subrequest", path)
-    return function(uri, opts)
-      if turn(request()) == 0 or opts ~= nil and type(opts) ~= "table" then return capture(uri, opts) end
+    return function(...)
+      local uri, opts = ...
+      if turn(request()) == 0 or not is_query(select("#", ...), uri, opts) then return capture(...) end
       return may_yield(uri, with_ctx(opts))
     end
   end)
   replace(location, "capture_multi", function(capture_multi)
     local may_yield = yielding(capture_multi, "subrequest", function(list)
       local first = type(list[1]) == "table" and list[1][1]
-      return first and ("%s and %d more"):format(path(first), #list - 1) or ""
+      return first and fit(("%s and %d more"):format(path(first), #list - 1)) or ""
     end)
     return function(list)
       if turn(request()) == 0 or type(list) ~= "table" then return capture_multi(list) end
       local queries = {}
-      for i, query in ipairs(list) do
-        queries[i] = type(query) == "table" and { query[1], with_ctx(query[2]) } or query
+      for i = 1, #list do
+        local query = list[i]
+        local known = type(query) == "table" and is_query(#query, query[1], query[2])
+        queries[i] = known and { query[1], with_ctx(query[2]) } or query
       end
       return may_yield(queries)
     end

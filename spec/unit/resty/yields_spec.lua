@@ -67,6 +67,20 @@ describe("resty.perf.yields", function()
     logged "leave, flush true, back A 4 0, leave, set_uri /x true, back A 4 0, leave, iterator 3, back A 4 0"
   end)
 
+  it("continues the turn after an error, which is unchanged", function()
+    undo()
+    local err = {}
+    ngx.flush = function() error(err) end
+    ngx.sleep = function() error("no position", 0) end
+    undo = yields.install(ngx, { request = function() return "A" end, leave = function() say "leave" return 4 end,
+      back = function() say "back" end, at = function() return 0, 0 end }, {}, { ["ngx.pipe"] = {}, ["ngx.semaphore"] = {} })
+    local _, caught = pcall(ngx.flush, true)
+    assert.equal(err, caught)
+    local _, message = pcall(function() local x = ngx.sleep(1) return x end)
+    assert.truthy(message:find "yields_spec.lua:%d+: no position$", message)
+    logged "leave, back, leave, back"
+  end)
+
   it("passes the parent's mark to subrequests, in a copy of the options", function()
     local opts = { method = 1 }
     assert.equal("b", ngx.location.capture("/x", opts).body)
