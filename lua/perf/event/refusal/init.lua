@@ -10,6 +10,7 @@
 local core = require "perf.core"
 local host = require "perf.kernel.host"
 local pairs_of = require "perf.base.pairs"
+local probe = require "perf.event.probe"
 
 local M = {}
 
@@ -151,6 +152,20 @@ function by_code.EINVAL(v, ctx, _, code, what, attr)
   return unavailable(v, ctx, nil, code, what, attr)
 end
 
+local of_counters = { hardware = true, hw_cache = true, raw = true }
+local absent = { ENOENT = true, EOPNOTSUPP = true, ENODEV = true, ENXIO = true }
+
+-- The kernel checks the permission before it looks for a counter, so a refused event may also be one that this machine does not
+-- have. An ordinary user's event of user space shows that.
+-- @return the message and code of that event, if the machine does not have it
+local function answer_in_user_space(attr, v)
+  if not of_counters[v.kind] then return end
+  local user = { disabled = true, exclude_kernel = true, exclude_hv = true }
+  for _, field in ipairs { "type", "config", "config1", "config2" } do user[field] = attr[field] end
+  local ok, code, message = probe.attempt(user)
+  if not ok and absent[code] then return message, code end
+end
+
 -- Explain why core.open failed.
 -- @param what the event's label, as the user wrote it
 -- @param attr the table of attr fields that was tried
@@ -159,12 +174,14 @@ end
 -- @param[opt] ctx {pid=, cpu=, group=Event or nil, cgroup=} as they were tried
 -- @return nil, the message with its cause and remedies, code
 local function open(what, attr, msg, code, ctx)
-  local find = by_code[code]
-  local ok, reason, remedies = false, nil, nil
-  if find then
-    -- An error in the explanation must not replace the error that it explains.
-    ok, reason, remedies = pcall(find, view(attr), ctx or {}, msg, code, what, attr)
+  local ok, reason, remedies = true, nil, nil
+  -- An error in the explanation must not replace the error that it explains.
+  if code == "EACCES" then
+    local found, message, its = pcall(answer_in_user_space, attr, view(attr))
+    if found and message then msg, code = message, its end
   end
+  local find = by_code[code]
+  if find then ok, reason, remedies = pcall(find, view(attr), ctx or {}, msg, code, what, attr) end
   return nil, compose(what, msg, ok and reason or nil, remedies), code
 end
 
