@@ -368,14 +368,15 @@ function M.start(opts)
     opts = opts or {}
     options.change(opts)
     local ok, message, code = follow(opts)
-    if ok then commands.publish(config.dict, config.mark, opts) end
-    return ok, message, code
+    if not ok then return nil, message, code end
+    return commands.publish(config.dict, config.mark, opts)
   end
 
   local c = options.check(opts)
   M.install()
   config = c
   leave_mark()
+  commands.prepare(config.dict)
   local command = commands.newest(config.dict, config.mark)
   local ok, message, code = true, nil, nil
   if command then ok, message, code = follow(command) elseif not asleep() then ok, message, code = go(config.events) end
@@ -388,10 +389,11 @@ function M.start(opts)
 end
 
 --- Stop counting, in all workers within a second. Hooks then only call the functions that they are given.
+-- @treturn boolean true @fails this worker has stopped, but the others do not
 function M.stop()
-  if not config then return end
+  if not config then return true end
   halt()
-  commands.publish(config.dict, config.mark, { stop = true })
+  return commands.publish(config.dict, config.mark, { stop = true })
 end
 
 -- Results -------------------------------------------------------------------------------------------------------------

@@ -5,25 +5,43 @@
 local M = {}
 
 local seen = 0
+local ROOM = 512
+
+-- A dictionary that is full can still replace a value by one of the same length, so the length of commands is a multiple of
+-- ROOM.
+local function padded(text) return text .. (" "):rep(-#text % ROOM) end
+
+-- Make room for a command, while there is some.
+-- @param dict ngx.shared.DICT
+function M.prepare(dict)
+  dict:safe_add("commands", 0)
+  dict:safe_add("command", (" "):rep(ROOM))
+end
 
 -- Leave a command for the other workers.
 -- @param dict ngx.shared.DICT
 -- @param mark of the configuration
 -- @param command {stop=true}, or {events=text, sample=number}
+-- @return true; or nil and a message
 function M.publish(dict, mark, command)
-  dict:safe_add("commands", 0)
-  local n = dict:incr("commands", 1)
-  if not n then return end
+  M.prepare(dict)
+  local n, message = dict:incr("commands", 1)
+  local ok = false
+  if n then
+    local sample = command.sample and ("%.0f"):format(command.sample) or "-"
+    local parts = { n, mark, command.stop and "stop" or "start", sample, command.events or "" }
+    ok, message = dict:safe_set("command", padded(table.concat(parts, " ")))
+  end
+  if not ok then return nil, "the other workers do not follow: " .. tostring(message) end
   seen = n
-  local parts = { n, mark, command.stop and "stop" or "start", command.sample or "-", command.events or "" }
-  dict:set("command", table.concat(parts, " "))
+  return true
 end
 
 -- The newest command, if this worker has not seen it; nil otherwise.
 function M.newest(dict, mark)
   local text = dict:get "command"
   if not text then return nil end
-  local n, of, what, sample, events = text:match "^(%d+) (%d+) (%a+) (%S+) (.*)$"
+  local n, of, what, sample, events = text:match "^(%d+) (%d+) (%a+) (%S+) (.-) *$"
   n = tonumber(n)
   if not n or n == seen then return nil end
   seen = n

@@ -106,7 +106,8 @@ local function command(perf, secret, page_token)
   end
   if what == "start" then return start(perf, args) end
   if what ~= "stop" then return refuse(400, COMMANDS) end
-  perf.stop()
+  local ok, message = perf.stop()
+  if not ok then return refuse(500, message) end
   return refuse(200, DONE)
 end
 
