@@ -95,6 +95,26 @@ local function base64(text)
   end))
 end
 
+-- The headers of each request. Their names are case-insensitive, so a header of the user replaces the exporter's; but the length
+-- and the encoding of the body are always the exporter's.
+local function all_headers(options, url)
+  local own = { Host = url.authority, ["Content-Type"] = "application/json",
+    ["User-Agent"] = "lua-perf/" .. require "perf.version",
+    Authorization = url.user and "Basic " .. base64(settings.decode(url.user)) }
+  local fixed = { ["Content-Length"] = false, ["Transfer-Encoding"] = false,
+    ["Content-Encoding"] = options.compression == "gzip" and "gzip" or nil }
+  local headers, spelling = {}, {} -- spelling: the name of a header by its name in lower case
+  for _, list in ipairs { own, options.headers, fixed } do
+    for name, value in pairs_of(list) do
+      name = tostring(name)
+      local key = name:lower()
+      headers[spelling[key] or name] = nil
+      headers[name], spelling[key] = value and tostring(value) or nil, name
+    end
+  end
+  return headers
+end
+
 -- A new exporter.
 -- @string name its function's in perf.exporter
 -- @tab[opt] options the function's; the environment provides the missing ones
@@ -116,15 +136,7 @@ function M.new(name, options)
     warnings[#warnings + 1] = useless
     url = http.parse_url(rows.endpoint.otherwise)
   end
-  local headers, authorized = {}, false
-  for header, value in pairs_of(o.headers) do
-    headers[header], authorized = tostring(value), authorized or tostring(header):lower() == "authorization"
-  end
-  if url.user and not authorized then headers.Authorization = "Basic " .. base64(settings.decode(url.user)) end
-  headers["Content-Type"] = headers["Content-Type"] or "application/json"
-  headers["User-Agent"] = headers["User-Agent"] or "lua-perf/" .. require "perf.version"
-  if o.compression == "gzip" then headers["Content-Encoding"] = "gzip" end
-  return setmetatable({ urls = class.urls(url, variable), headers = headers, timeout = math.min(o.timeout, LONGEST),
+  return setmetatable({ urls = class.urls(url, variable), headers = all_headers(o, url), timeout = math.min(o.timeout, LONGEST),
     gzip = o.compression == "gzip", tls = o.tls, which = o.transport, warnings = warnings, useless = useless }, class)
 end
 

@@ -3,12 +3,15 @@
 -- It uses a stream of the transport: send(text, deadline) and receive(deadline), which return true or some bytes, or nil,
 -- message; close(). The transport decides how they wait, so this is plain sequential code, on LuaSocket (in the sender's
 -- coroutine) and on nginx's cosockets.
+local clock = require "perf.base.clock"
 local pairs_of = require "perf.base.pairs"
 local trim = require "perf.base.trim"
 
 local M = {}
 
-local MOST = 2 ^ 20 -- the largest size of an answer in bytes
+-- The largest sizes in bytes: of an answer, and of all of its lines, which are headers, lengths of chunks and answers before the
+-- final one.
+local MOST, MOST_LINES = 2 ^ 20, 2 ^ 16
 
 -- A URL as messages show it: without its user and password.
 -- @return string
@@ -37,57 +40,63 @@ function M.parse_url(url)
   return { scheme = scheme, host = host, port = port, path = path, authority = authority, user = user }
 end
 
--- Buffered reading.
+-- Buffered reading. It ends whatever the other side sends, and even if no read ever waits: the size of an answer is bounded, and
+-- after the deadline only bytes that may have come in time are read, in one piece.
 local function reader(stream, deadline)
-  local buffer = ""
-  local r = { got = false }
+  local piece, at, lines = "", 1, 0 -- the last bytes received, the first that is not read, the bytes in lines
+  local r, late = { got = 0 }, false
   local function more()
+    if late then return nil, "timeout" end
+    late = clock.now() > deadline
     local bytes, message = stream.receive(deadline)
     if not bytes then return nil, message end
-    r.got = true
-    if #buffer + #bytes > MOST then return nil, "the answer is too long" end
-    buffer = buffer .. bytes
+    r.got = r.got + #bytes
+    if r.got > MOST then return nil, "the answer is too long" end
+    piece, at = bytes, 1
     return true
   end
-  function r.line()
+  -- Read until last(size) returns where the text ends in the current piece; `size` is the length of the text before it.
+  local function read(last)
+    local parts, size = {}, 0
     while true do
-      local line, rest = buffer:match "^([^\n]-)\r?\n(.*)$"
-      if line then
-        buffer = rest
-        return line
-      end
-      local ok, message = more()
-      if not ok then return nil, message end
+      local stop = last(size)
+      parts[#parts + 1] = piece:sub(at, stop or -1)
+      size, at = size + #parts[#parts], stop and stop + 1 or #piece + 1
+      local ok, message = stop, nil
+      if not ok then ok, message = more() end
+      if stop or not ok then return table.concat(parts), message end
     end
+  end
+  function r.line()
+    local line, message = read(function() return piece:find("\n", at, true) end)
+    lines = lines + #line
+    if lines > MOST_LINES then message = "the answer is too long" end
+    if message then return nil, message end
+    return line:match "^(.-)\r?\n$"
   end
   function r.bytes(n)
-    while #buffer < n do
-      local ok, message = more()
-      if not ok then return nil, message end
-    end
-    local text = buffer:sub(1, n)
-    buffer = buffer:sub(n + 1)
+    local text, message = read(function(size)
+      local stop = at + n - size - 1
+      return stop <= #piece and stop or nil
+    end)
+    if message then return nil, message end
     return text
   end
-  function r.rest()
-    while more() do end
-    return buffer
-  end
+  function r.rest() return (read(function() end)) end
   return r
 end
 
 local function read_chunks(r)
-  local parts, length = {}, 0
+  local parts = {}
   while true do
     local line, message = r.line()
-    local size = line and tonumber(line:match "^%x+" or "", 16)
-    if not size then return nil, message or "a chunk without a length" end
+    local digits = line and line:match "^0*(%x+)"
+    if not digits then return nil, message or "a chunk without a length" end
+    local size = tonumber(digits:sub(1, 9), 16) -- with more digits it is too long anyway, and might not be a number
     if size == 0 then
       repeat line, message = r.line() until not line or line == ""
       return line and table.concat(parts), message
     end
-    length = length + size
-    if length > MOST then return nil, "the answer is too long" end
     parts[#parts + 1], message = r.bytes(size)
     if message then return nil, message end
     r.line()
@@ -135,8 +144,7 @@ end
 -- @return status, headers, body; or nil, message
 function M.post(self, request, deadline, connect)
   local url = request.url
-  local lines = { ("POST %s HTTP/1.1"):format(url.path), "Host: " .. url.authority,
-    "Content-Length: " .. #request.body }
+  local lines = { ("POST %s HTTP/1.1"):format(url.path), "Content-Length: " .. #request.body }
   for name, value in pairs_of(request.headers) do lines[#lines + 1] = name .. ": " .. value end
   local text = table.concat(lines, "\r\n") .. "\r\n\r\n" .. request.body
   while true do
@@ -160,7 +168,7 @@ function M.post(self, request, deadline, connect)
     stream.close()
     message = message or headers
     -- The other side may have closed a kept connection since; then this request has not failed.
-    if not kept or r.got or message == "timeout" then return nil, ("%s:%d: %s"):format(url.host, url.port, message) end
+    if not kept or r.got > 0 or message == "timeout" then return nil, ("%s:%d: %s"):format(url.host, url.port, message) end
   end
 end
 

@@ -1,9 +1,10 @@
--- Posting over lua-http, if LuaSocket is not installed. A request runs in a coroutine of a separate cqueues controller; where it
--- would wait, the sender's coroutine yields.
-local pairs_of = require "perf.base.pairs"
+-- Posting over lua-http, if LuaSocket is not installed: it connects, and verifies certificates. Its sockets are used in a
+-- coroutine of a separate cqueues controller; where that coroutine would wait, the sender's yields.
+local client = require "http.client"
 local clock = require "perf.base.clock"
 local cqueues = require "cqueues"
-local request_of = require "http.request"
+local errno = require "cqueues.errno"
+local http = require "perf.exporter.http"
 
 local M = {}
 
@@ -38,32 +39,37 @@ function M.new(tls)
   local loop = cqueues.new()
   local transport = { rest = coroutine.yield, connected = function() end }
 
+  local function left(deadline) return math.max((deadline - clock.now()) / 1e9, 0.001) end
+
+  -- The results of a call on a socket: ok, or nil, message.
+  local function result(done, message, number)
+    if done then return done end
+    return nil, number == errno.ETIMEDOUT and "timeout" or message and number ~= errno.EPIPE and tostring(message) or "closed"
+  end
+
+  local function connect(url, deadline)
+    local connection, message = client.connect({ host = url.host, port = url.port, tls = url.scheme == "https", ctx = ctx,
+      version = 1.1 }, left(deadline))
+    if not connection then return nil, tostring(message) end
+    local sock = connection.socket
+    transport.connected()
+    local stream = {}
+    function stream.send(text, till) return result(sock:xwrite(text, "bn", left(till))) end
+    function stream.receive(till) return result(sock:xread(-8192, "b", left(till))) end
+    function stream.close() sock:close() end
+    return stream
+  end
+
   function transport.post(request, deadline)
     local answer
     loop:wrap(function()
-      local url = request.url
-      local req = request_of.new_from_uri(("%s://%s%s"):format(url.scheme, url.authority, url.path))
-      req.headers:upsert(":method", "POST")
-      for name, value in pairs_of(request.headers) do req.headers:upsert(name:lower(), value) end
-      req:set_body(request.body)
-      req.ctx = ctx
-      local seconds = math.max((deadline - clock.now()) / 1e9, 0.001)
-      local headers, stream = req:go(seconds)
-      if not headers then
-        answer = { nil, tostring(stream) }
-        return
-      end
-      local fields = {}
-      for name, value in headers:each() do fields[name] = value end
-      answer = { tonumber(fields[":status"]), fields, stream:get_body_as_string(seconds) or "" }
-      stream:shutdown()
+      local self = {}
+      answer = { http.post(self, request, deadline, connect) }
+      if self.stream then self.stream.close() end
     end)
-    local begun
     repeat
       local fine, message = loop:step(0)
       if not fine then return nil, tostring(message) end
-      if not begun then transport.connected() end -- or tries to
-      begun = true
       if not answer then coroutine.yield() end
     until answer
     return answer[1], answer[2], answer[3]
