@@ -1,6 +1,8 @@
 -- luaperf list: the events of this machine.
 local M = {}
 
+local kinds = { "hardware", "software", "cache", "pmu", "tracepoint", "raw", "breakpoint" }
+
 M.about = "list the events of this machine"
 M.usage = "luaperf list [PATTERN]"
 M.text = [[
@@ -12,9 +14,14 @@ M.options = {}
 -- Run the command. @return exit status; or nil, message, code
 function M.run(_, words)
   if #words > 1 then return nil, "luaperf list takes one pattern", "USAGE" end
-  local rows = require "perf".list(words[1])
-  if #rows == 0 then return nil, ("no event matches '%s'"):format(words[1] or ""), "ENOENT" end
-  local ok, message, code = require "perf.command.terminal".write(tostring(rows) .. "\n")
+  local rows, message, code = require "perf".list(words[1])
+  if #rows == 0 then
+    local pattern = words[1] or ""
+    if message and (pattern:find ":" or pattern:lower() == "tracepoint") then return nil, pattern .. ": " .. message, code end
+    return nil, ("no event matches '%s'%s"):format(pattern, require "perf.base.suggest".hint(pattern, kinds)), "ENOENT"
+  end
+  local ok
+  ok, message, code = require "perf.command.terminal".write(tostring(rows) .. "\n")
   return ok and 0, message, code
 end
 

@@ -12,7 +12,7 @@ M.about = "profile a script by Lua line, or record a program into perf.data"
 M.usage = "luaperf record [options] [--] script.lua|program [arguments]"
 M.text = [[
 Profiles a Lua script by Lua line, from its first line to its end. The name of the output file chooses the format: .html is a
-flame graph, .folded folded stacks, .pb.gz a file for go tool pprof, .data a file for perf report; any other name is a profile for
+flame graph, .folded folded stacks, .pb.gz a file for go tool pprof, .data a file for perf report, .json a profile for
 luaperf report and www.speedscope.app. Any other program, a process (-p) or all CPUs (-a) are recorded into a perf.data file. The
 recording of -p and -a lasts until the program that you give ends, for --timeout, or until ^C.]]
 local profiler, record = checks.rows "perf.profiler", checks.rows "perf.record"

@@ -69,7 +69,11 @@ local function kind_of(opts)
       found = kind
     end
   end
-  if not found and opts.output and not opts.output:find "^/dev/" then found = save.kind(opts.output) end
+  if not found and opts.output and not opts.output:find "^/dev/" then
+    local wrong
+    found, wrong = save.kind(opts.output)
+    if not found then return false, wrong end
+  end
   if found == "perf_data" and not opts.output then return false, "--perf-data needs a file: -o out.data" end
   return found
 end

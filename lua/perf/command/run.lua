@@ -71,7 +71,9 @@ function M.why(word, message, code)
   if code == "EACCES" and head(word) then
     return message .. " (it is not executable: chmod +x makes it so; the name of a Lua script ends in .lua)"
   end
-  if code ~= "ENOENT" or word:find "/" or not head(word) then return message end
+  if code ~= "ENOENT" or word:find "/" then return message end
+  if word:find "%.lua$" and select(3, host.read_file(word)) == "EACCES" then return word .. ": Permission denied" end
+  if not head(word) then return message end
   return word .. ": no program in PATH; and the file of that name here is not a Lua script: its name does not end in .lua, "
     .. "nor does its first line name an interpreter of Lua"
 end

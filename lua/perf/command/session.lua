@@ -97,6 +97,8 @@ end
 function M.start(opts)
   if opts.hidden then hide() end
   if opts.output then -- fail before a long run rather than after it
+    local kind, wrong = save.kind(opts.output)
+    if opts.mode == "record" and not kind then refuse(wrong, opts.mistake) end
     local out, message = core.output(opts.output)
     if not out then refuse(message) end
     out:close()

@@ -28,7 +28,7 @@ local colours = { [true] = "\27[32m", [false] = "\27[31m" }
 function Report:text(opts)
   opts = check_text(opts, 2)
   local width, lines = opts.width, {}
-  local better = 0
+  local better, capability = 0, false
   for _, row in ipairs(self) do
     local mark = marks[row.ok] or "-"
     local at = #lines + 1
@@ -39,7 +39,13 @@ function Report:text(opts)
     if row.ok == false then better = better + 1 end
     for command in (row.fix or ""):gmatch "[^\n]+" do
       lines[#lines + 1] = "     -> " .. command -- not wrapped, so that it can be copied
+      capability = capability or command:find "^setcap" ~= nil
     end
+  end
+  if capability then
+    lines[#lines + 1] = ""
+    format.wrap(lines, "", "setcap: use a copy of the interpreter, since every script that it runs has the capability. A program "
+      .. "with a capability cannot be traced, so luaperf stat counts its start too.", width)
   end
   lines[#lines + 1] = ""
   lines[#lines + 1] = better == 0 and "nothing to improve"

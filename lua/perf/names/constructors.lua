@@ -275,6 +275,7 @@ end
 -- @treturn {table,...} `{name=, kind=, pmu=, description=, unit=, scale=, alias=}`, which prints as a table; kind is "hardware",
 -- "software", "cache", "pmu", "tracepoint" (left out if tracefs cannot be read), or "raw" or "breakpoint" for rows that show a
 -- syntax
+-- @treturn ?string why tracefs could not be read, if the array is empty for that reason; and its code as a third result
 function events.list(pattern)
   return list.of(pmu.here, tracefs.here, optional(pattern, "string", 1))
 end

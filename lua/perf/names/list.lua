@@ -90,7 +90,7 @@ end
 
 -- The events of a machine.
 -- @string[opt] pattern
--- @treturn table see perf.list
+-- @treturn table see perf.list; if it is empty and the tracepoints could not be looked up, also message, code
 function list.of(pmus, tracepoints, pattern)
   local out, matches = setmetatable({}, Rows), matcher(pattern)
   local function add(row)
@@ -107,7 +107,9 @@ function list.of(pmus, tracepoints, pattern)
   for _, event in ipairs(cache.all()) do add{name = event.name, kind = "cache", description = event.description} end
   pmu_events(pmus, add)
   descriptors(pmus, add)
-  for _, name in ipairs(tracepoints:names() or {}) do add{name = name, kind = "tracepoint"} end
+  local traced, message, code = tracepoints:names()
+  for _, name in ipairs(traced or {}) do add{name = name, kind = "tracepoint"} end
+  if #out == 0 and message then return out, message, code end
   return out
 end
 

@@ -39,12 +39,26 @@ describe("luaperf", function()
     end
   end)
 
+  -- An unknown ending wrote a speedscope profile into a file called x.svg.
+  it("refuses a file for a profile whose ending is unknown, before the run", function()
+    local refused = "luaperf: x.svg: unknown ending; .html, .folded, .pb.gz, .data and .json are known\n"
+    assert.equal(refused, try "echo 'print(1)' >a.lua; luaperf record -o x.svg a.lua 2>&1; ls x.svg 2>/dev/null")
+    assert.equal(refused, try "echo 'main;f 3' >a.folded; luaperf report -o x.svg a.folded 2>&1; ls x.svg 2>/dev/null")
+    assert.matches("^<!DOCTYPE html>", try "echo 'main;f 3' >a.folded; luaperf report -o x.htm a.folded; head -n 1 x.htm")
+    assert.equal("{", try "echo 'main;f 3' >a.folded; luaperf report -o x a.folded; head -c 1 x")
+  end)
+
+  it("suggests a kind for a misspelt one", function()
+    assert.equal("luaperf: no event matches 'hardwre'; did you mean 'hardware'?\n", try "luaperf list hardwre 2>&1")
+  end)
+
   it("names an interpreter that does not exist, or cannot load the module", function()
     assert.equal("luaperf: LUA=nosuch -x: no such interpreter\n", try "LUA='nosuch -x' luaperf 2>&1")
     util.with_directory(function(dir)
       local output = luaperf.copied(dir) "echo no >perf/core.so; luaperf 2>&1"
-      assert.matches("^luaperf: [^\n]+ cannot load the module; build it for that interpreter %(make LUA=lua5.4%), or correct "
-        .. "LUA_CPATH: ", output)
+      local own = rawget(_G, "jit") and "luajit" or "lua" .. _VERSION:match "%d.%d"
+      assert.matches("^luaperf: [^\n]+ cannot load the module; build it for that interpreter %(make LUA=" .. own
+        .. "%), or correct LUA_CPATH: ", output)
       assert.is_nil(output:find "traceback")
     end)
   end)
