@@ -55,8 +55,9 @@ static int function(const struct pf_puc_unwinder *w, uint64_t func, struct pf_pl
 	memset(place, 0, sizeof *place);
 	place->kind = PF_PLACE_C;
 	if (bytes[l->value.tag] == l->value.light && l->value.light != l->value.lua) {
+		/* A result's value is stored before its type. An integer is hardly ever the address of code. */
 		place->function = object;
-		return PF_UNWIND_COMPLETE;
+		return pf_puc_byte_at(w, object) > UINT8_MAX ? PF_UNWIND_BROKEN : PF_UNWIND_COMPLETE;
 	}
 	if (bytes[l->value.tag] != l->value.lua && bytes[l->value.tag] != l->value.c)
 		return PF_UNWIND_BROKEN;
