@@ -295,13 +295,22 @@ static int l_new_zone(lua_State *L)
 	return 1;
 }
 
-/* core.object_address(function): an address that identifies a C function; without a function, one in the interpreter's code. */
+/* core.object_address(function): the addresses that identify a C function at safe points and in the unwinder; without a function, an
+ * address in the interpreter's code. */
 static int l_object_address(lua_State *L)
 {
 	int (*code)(lua_State *) = lua_gettop;
+	uint64_t unwound;
 
-	pb_push_u64(L, lua_isnoneornil(L, 1) ? (uint64_t)(uintptr_t)code : pb_function_address(L, 1));
-	return 1;
+	if (lua_isnoneornil(L, 1)) {
+		pb_push_u64(L, (uintptr_t)code);
+		return 1;
+	}
+	pb_push_u64(L, pb_function_address(L, 1));
+	unwound = pb_unwind_function(L, 1);
+	if (unwound)
+		pb_push_u64(L, unwound);
+	return unwound ? 2 : 1;
 }
 
 /* core.handler_call([unwinds]): makes the system calls that the signal handler makes, so that the caller can find out whether an

@@ -349,6 +349,17 @@ int pb_learn_luajit(lua_State *L, const struct pf_memory *m, struct pf_luajit_la
 	return r;
 }
 
+uint64_t pb_luajit_function_address(lua_State *L, int i, const struct pf_luajit_layout *l)
+{
+	const lua_CFunction code = lua_tocfunction(L, i);
+	uint64_t instruction;
+
+	if (code)
+		return (uintptr_t)code;
+	memcpy(&instruction, (const char *)lua_topointer(L, i) + l->function_code, sizeof instruction);
+	return instruction;
+}
+
 uint64_t pb_luajit_global(lua_State *L, const struct pf_luajit_layout *l)
 {
 	uintptr_t global;

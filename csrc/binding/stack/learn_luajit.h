@@ -19,6 +19,9 @@
 int pb_learn_luajit(lua_State *L, const struct pf_memory *m, struct pf_luajit_layout *l, const char **why);
 /* Does jit.status say that the compiler is on? May raise for lack of memory. */
 int pb_luajit_compiles(lua_State *L);
+/* The address by which the unwinder identifies the C function at index i: that of its code, or if LuaJIT implements it in assembler
+ * that of its instruction. */
+uint64_t pb_luajit_function_address(lua_State *L, int i, const struct pf_luajit_layout *l);
 /* The address of L's global state. */
 uint64_t pb_luajit_global(lua_State *L, const struct pf_luajit_layout *l);
 

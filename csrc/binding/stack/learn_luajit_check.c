@@ -58,13 +58,13 @@ static struct pf_unwound unwind(struct pb_luajit_learner *w, struct found *f)
 	return u;
 }
 
-static int is_there(lua_State *L, lua_Debug *ar, const struct pf_place *p)
+static int is_there(const struct pf_luajit_layout *l, lua_State *L, lua_Debug *ar, const struct pf_place *p)
 {
 	uint64_t function;
 
 	if (!lua_getinfo(L, "Slf", ar))
 		return 0;
-	function = pb_function_address(L, -1);
+	function = pb_luajit_function_address(L, -1, l);
 	lua_pop(L, 1);
 	if (p->thread != (uintptr_t)L)
 		return 0;
@@ -76,12 +76,12 @@ static int is_there(lua_State *L, lua_Debug *ar, const struct pf_place *p)
 
 /* Are the thread's functions, from a level on, among the places from index `from` on? Returns the index after the last one; 0 if
  * not. */
-static unsigned has_thread(lua_State *L, int level, const struct found *f, unsigned from)
+static unsigned has_thread(const struct pf_luajit_layout *l, lua_State *L, int level, const struct found *f, unsigned from)
 {
 	lua_Debug ar;
 
 	for (; from < MOST && lua_getstack(L, level, &ar); level++)
-		if (from == f->n || !is_there(L, &ar, &f->places[from++]))
+		if (from == f->n || !is_there(l, L, &ar, &f->places[from++]))
 			return 0;
 	return from;
 }
@@ -112,10 +112,10 @@ static void look_at_stack(struct pb_luajit_learner *w, lua_State *L)
 
 	if (u.failed != PF_UNWIND_COMPLETE || u.state != PF_AT_C)
 		return;
-	n = has_thread(L, 0, &f, 0);
-	n = n ? has_thread(w->T, 0, &f, n) : 0;
-	n = n ? has_thread(w->S, 0, &f, n) : 0;
-	w->checked += n && has_thread(w->L, 0, &f, n);
+	n = has_thread(w->l, L, 0, &f, 0);
+	n = n ? has_thread(w->l, w->T, 0, &f, n) : 0;
+	n = n ? has_thread(w->l, w->S, 0, &f, n) : 0;
+	w->checked += n && has_thread(w->l, w->L, 0, &f, n);
 }
 
 static void check_stack(struct pb_luajit_learner *w)
@@ -159,7 +159,7 @@ static void look_in_loop(struct pb_luajit_learner *w)
 	w->allocated = NULL;
 	w->checked = u.failed == PF_UNWIND_COMPLETE && u.state == PF_AT_LUA && f.n > 1 && f.places[0].kind == PF_PLACE_LUA &&
 		     f.places[0].linedefined == w->loop_defined && f.places[0].line <= w->loop_line && f.places[0].end >= w->loop_line &&
-		     f.places[1].thread == (uintptr_t)w->S && has_thread(w->S, 0, &f, 1) != 0;
+		     f.places[1].thread == (uintptr_t)w->S && has_thread(w->l, w->S, 0, &f, 1) != 0;
 	w->looks++;
 }
 

@@ -74,8 +74,10 @@ unsigned pb_walk(struct pb_stack *p, lua_State *L, int level, uint32_t *frames);
 void pb_function_learn(lua_State *L);
 uint64_t pb_function_running(const uintptr_t *L);
 
-/* An address that identifies a C function. */
+/* An address that identifies a C function: at safe points, and in the unwinder, which gives all functions that coroutine.wrap
+ * returns the same one (0 before its layout is learned). */
 uint64_t pb_function_address(lua_State *L, int i);
+uint64_t pb_unwind_function(lua_State *L, int i);
 
 /* The engine of this interpreter, for the sampler that has claimed the process. start: 0, or -errno with the reason in
  * *why; p is at index 1. Call stop after pf_sampler_stop, before pf_sampling_disclaim. classify and trigger are called in the

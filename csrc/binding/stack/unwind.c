@@ -41,6 +41,11 @@ static int must_be_whole(lua_State *L)
 	return pb_luajit_compiles(L);
 }
 
+static uint64_t function_address(lua_State *L, int i, const struct pb_layout *l)
+{
+	return pb_luajit_function_address(L, i, &l->of);
+}
+
 static uint64_t global_of(lua_State *L, const struct pf_memory *m, const struct pb_layout *l)
 {
 	(void)m;
@@ -81,6 +86,12 @@ static int must_be_whole(lua_State *L)
 	return 1;
 }
 
+static uint64_t function_address(lua_State *L, int i, const struct pb_layout *l)
+{
+	(void)l;
+	return pb_function_address(L, i);
+}
+
 static uint64_t global_of(lua_State *L, const struct pf_memory *m, const struct pb_layout *l)
 {
 	return pb_puc_global(L, m, &l->of);
@@ -119,6 +130,14 @@ static int find_layout(lua_State *L, const struct pf_memory *m, struct pb_layout
 		atomic_store(&learned[is_whole(l)].known, 2);
 	}
 	return r;
+}
+
+uint64_t pb_unwind_function(lua_State *L, int i)
+{
+	for (unsigned k = 0; k < sizeof learned / sizeof *learned; k++)
+		if (atomic_load(&learned[k].known) == 2)
+			return function_address(L, i, &learned[k].layout);
+	return 0;
 }
 
 struct start {

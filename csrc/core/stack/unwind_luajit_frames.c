@@ -116,7 +116,8 @@ int pf_luajit_found(struct pf_luajit_view *v, const struct pf_luajit_function *f
 		const int in_c = pf_luajit_read(v, &op, f->code, 1) && op >= v->l->op_c_first && op <= v->l->op_c_last;
 
 		place.kind = in_c ? PF_PLACE_C : PF_PLACE_BUILTIN;
-		place.function = in_c ? pf_luajit_word(v, f->object + v->l->function_c) : f->object;
+		/* All functions that coroutine.wrap returns have the same instruction. */
+		place.function = in_c ? pf_luajit_word(v, f->object + v->l->function_c) : f->code;
 	}
 	v->u->n++;
 	v->stopped = v->u->found(v->u->to, &place) != 0;

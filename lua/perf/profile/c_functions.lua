@@ -17,10 +17,11 @@ end
 
 -- If a function has several names, a name of Lua's own libraries is preferred, then the first one in alphabetical order.
 local function add(found, own, name, fn)
-  local address = core.object_address(fn)
-  local known = found[address]
-  if not known or (own and not known.own) or (own == known.own and name < known.name) then
-    found[address] = { name = name, own = own }
+  for _, address in ipairs { core.object_address(fn) } do
+    local known = found[address]
+    if not known or (own and not known.own) or (own == known.own and name < known.name) then
+      found[address] = { name = name, own = own }
+    end
   end
 end
 
@@ -36,7 +37,7 @@ local makers = {
   { "ipairs iterator", function() return (ipairs {}) end },
   { "io.lines iterator", function() return io.stdout:lines() end },
   { "utf8.codes iterator", function() return (require "utf8".codes "") end },
-  { "coroutine.wrap function", function() return coroutine.wrap(print) end },
+  { "coroutine.wrap function", function() return coroutine.wrap(function() end) end },
 }
 
 -- Lua's own functions, and those of loaded modules.
@@ -94,7 +95,7 @@ end
 -- The current names of this Lua state's C functions.
 function M.new() return setmetatable({}, Functions) end
 
--- The name of a C function by the address of its code, from core.object_address.
+-- The name of a C function by an address from core.object_address.
 -- @return the name or nil; whether it belongs to Lua's own libraries
 function Functions:find(address)
   self.modules = self.modules or of_modules()
