@@ -129,7 +129,11 @@ end
 -- @tparam[opt=10] integer n the largest number of keys
 -- @treturn {table,...} `{count=, share=, FIELD=value ...}`, the highest first; `share` is 0 to 1, of `total`
 function Tally:top(n)
-  if n ~= nil then argument.check_type(n, "number", 1, "top") end
+  if n ~= nil then
+    argument.check_type(n, "number", 1, "top")
+    local wrong = n ~= math.huge and checks.wrong_number({ "n", "integer", least = 0 }, n)
+    if wrong then argument.raise(wrong, 1, "top") end
+  end
   local total = tonumber((raw(self, "top", "totals")))
   local list = {}
   for count, a, b, c, d in self:each() do
@@ -172,7 +176,10 @@ function Tally:clear()
 end
 
 --- Free the memory at once, without waiting for the garbage collector.
-function Tally:close() self._raw:close() end
+function Tally:close()
+  self._closed = true
+  self._raw:close()
+end
 
 argument.check_methods(Tally, "Tally", "take count each top totals clear close")
 Tally.__close = Tally.close
@@ -180,6 +187,7 @@ Tally.__close = Tally.close
 local hexadecimal = { ip = true, addr = true, phys_addr = true }
 
 function Tally:__tostring()
+  if self._closed then return ("Tally(%s, closed)"):format(table.concat(self.fields, ", ")) end
   local rows, totals = {}, self:totals()
   for i, e in ipairs(self:top(20)) do
     local row = { format.commas(e.count), ("%.1f %%"):format(100 * e.share) }
