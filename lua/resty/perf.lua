@@ -262,7 +262,7 @@ end
 local function publish(over)
   if not running then return end
   refused = writer[over and "finish" or "add"]()
-  if waits_writer then refused = waits_writer.add() or refused end
+  if waits_writer then refused = waits_writer[over and "finish" or "add"]() or refused end
   if config.blocked then blocked.report(config.dict, names, config.redact) end
   if refused and not dict_refused then
     dict_refused = true
@@ -301,7 +301,7 @@ local function begin()
     if not ok then warn(ngx.WARN, "blocked: ", message) end
   end
   route_number(TIMERS)
-  waits_writer = config.waits and accounting.count_waits() and shared_waits.writer(config.dict, names) or nil
+  waits_writer = config.waits and accounting.count_waits() and shared_waits.writer(config.dict, names, config.shown) or nil
 end
 
 -- Count these events from now on. If they are refused, nothing changes.
@@ -417,7 +417,7 @@ function M.profile(event, seconds) return require "resty.perf.flamegraph".profil
 -- requests = {{route=, status=, method=, count=, lasted_ns=, histogram=}, ...}}`, the longest first; nil unless `waits` is on
 function M.waits()
   publish()
-  return config and config.waits and shared_waits.read(config.dict, config.names.shown) or nil
+  return config and config.waits and shared_waits.read(config.dict, config.shown) or nil
 end
 
 --- Turns that were longer than `blocked`, of all workers, up to a second ago.
@@ -473,7 +473,7 @@ local function sums(pause)
   local found = totals.read(config.dict, accounting.phases, config.names.shown, running and writer or nil, pause)
   if found and config.waits then
     if running and waits_writer then waits_writer.add() end
-    found.waits = shared_waits.read(config.dict, config.names.shown, pause)
+    found.waits = shared_waits.read(config.dict, config.shown, pause)
   end
   if found and config.blocked then found.blocked = blocked.read(config.dict, config.names.shown) end
   return found

@@ -1,56 +1,100 @@
--- Waits and wall times of the requests of all workers, in a shared dictionary. resty.perf.shared_totals does the same for the
--- counts.
+-- Waits and wall times of the requests of all workers, in records of a shared dictionary (resty.perf.slots).
 --
---   FAMILY n, FAMILY r1 ...        the rows: "route NUL phase NUL kind NUL peer NUL line", or "route NUL status NUL method"
---   FAMILY ROW NUL c, l, w, t      count, and the sums of how long it lasted, of waiting and of being late, in ns
---   FAMILY ROW NUL hBUCKET         histogram of how long it lasted: bucket b has the durations of b bits
---
--- A family has at most MOST rows; what has no row is counted in that of "(other)".
+-- A record has a section for each row: "wait NUL route NUL phase NUL kind NUL peer NUL line", or "latency NUL route NUL status
+-- NUL method", with the row's count, the sums in ns, and the histogram of how long it lasted: bucket b has the durations of b
+-- bits. A family has at most MOST rows; what has no row is counted in that of "(other)".
 local ffi = require "ffi"
 local pairs_of = require "perf.base.pairs"
+local slots = require "resty.perf.slots"
 local waits = require "resty.perf.waits"
 
 local M = {}
 
-local MOST = 1000
-local FIELDS = { c = "count", l = "lasted", w = "waiting", t = "late" }
+local MOST, KIND, PREFIX = 1000, "waits", "waits "
+local FIELDS = { "count", "lasted", "waiting", "late" }
+local HISTOGRAM = #FIELDS -- its place
+local LENGTH = HISTOGRAM + waits.BUCKETS
 local FAMILIES = { wait = { "route", "phase", "kind", "peer", "line" }, latency = { "route", "status", "method" } }
 
 local row_type = ffi.typeof "struct pf_wait_row"
 
--- The row's name in the dictionary, which is added if there is room.
-local function announce(dict, family, text)
-  if dict:get(family .. " i " .. text) then return text end
-  dict:safe_add(family .. " n", 0)
-  local n = dict:incr(family .. " n", 1)
-  if not n then return text end
-  if n > MOST then
-    dict:incr(family .. " n", -1)
-    local other = { "(other)" }
-    for i = 2, #FAMILIES[family] do other[i] = "" end
-    text = table.concat(other, "\0")
-    if not dict:safe_add(family .. " i " .. text, true) then return text end
-    n = MOST + 1
-  else
-    dict:safe_set(family .. " i " .. text, true)
-  end
-  dict:safe_set(family .. " r" .. n, text)
-  return text
+local function add(to, from)
+  for i = 0, LENGTH - 1 do to[i] = to[i] + from[i] end
 end
 
--- Add to the dictionary.
--- @param names of routes, by number
--- @return {add=, merging=}: add() adds what came since the last call, and returns nil or the dictionary's error
-function M.writer(dict, names)
-  local written = { wait = {}, latency = {} } -- {name=, before=} by key
-  local refused
-
-  local function add(key, delta)
-    if delta == 0 then return end
-    if dict:incr(key, delta) then return end
-    local ok, message = dict:safe_add(key, 0) -- never in the place of another key
-    if ok or message == "exists" then dict:incr(key, delta) else refused = message end
+-- The parts of a row: its family, and its labels by name, as they are shown.
+local function parse(name, shown)
+  local family, rest = name:match "^(%Z*)%z(.*)$"
+  local row, i = {}, 0
+  for part in (rest .. "\0"):gmatch "(%Z*)%z" do
+    i = i + 1
+    local label = FAMILIES[family][i]
+    row[label] = shown[label] and part ~= "" and shown[label](part) or part
   end
+  return family, row
+end
+
+local function name_of(family, row)
+  local parts = { family }
+  for i, label in ipairs(FAMILIES[family]) do parts[i + 1] = row[label] end
+  return table.concat(parts, "\0")
+end
+
+local function other(family) return family .. "\0(other)" .. ("\0"):rep(#FAMILIES[family] - 1) end
+
+-- Rows by their names, at most MOST of each family.
+-- @param shown {[label] = function(text)}: the name under which a route or peer is shown
+-- @return {at=, all=}: at(name) returns the section of a row, or of "(other)" if there is no room; all: sections by name
+local function new_rows(shown)
+  local rows = { all = {} }
+  local number, collapsed = { wait = 0, latency = 0 }, 0
+
+  local function section_of(family, name)
+    local section = rows.all[name]
+    if not section then
+      section = { name = name, values = slots.array(LENGTH), n = LENGTH }
+      rows.all[name], number[family] = section, number[family] + 1
+    end
+    return section
+  end
+
+  -- Add the rows of routes and peers that have lost their places to those of "(other)", at most once a second.
+  local function collapse()
+    if ngx.time() == collapsed then return end
+    collapsed = ngx.time()
+    local moves = {}
+    for name, section in pairs_of(rows.all) do
+      local now = name_of(parse(name, shown))
+      if now ~= name then moves[section] = now end
+    end
+    for section, now in pairs_of(moves) do
+      local family = now:match "^%Z*"
+      rows.all[section.name], number[family] = nil, number[family] - 1
+      local to = section_of(family, now)
+      add(to.values, section.values)
+      section.moved, to.changed = to, true
+    end
+  end
+
+  function rows.at(name)
+    if rows.all[name] then return rows.all[name] end
+    local family = name:match "^%Z*"
+    if number[family] >= MOST then collapse() end
+    return section_of(family, number[family] < MOST and name or other(family))
+  end
+
+  return rows
+end
+
+-- A writer of this worker's record.
+-- @param names of routes, by number
+-- @param[opt] shown as for `read`
+-- @return {add=, finish=, merging=}: add() writes what came since the last call, and returns nil or the dictionary's error, after
+-- which a later call loses nothing; finish() is the last add
+function M.writer(dict, names, shown)
+  local rows = new_rows(shown or {})
+  local record = slots.record(dict, KIND, PREFIX)
+  local written = { wait = {}, latency = {} } -- {section=, before=} by key
 
   local function add_row(family, row, name)
     local key = tostring(row.key)
@@ -61,36 +105,57 @@ function M.writer(dict, names)
     end
     local before = w.before
     if row.count == before.count then return end
-    w.name = w.name or ("%s %s\0"):format(family, announce(dict, family, name()))
-    for short, field in pairs_of(FIELDS) do add(w.name .. short, tonumber(row[field] - before[field])) end
+    w.section = w.section or rows.at(name())
+    while w.section.moved do w.section = w.section.moved end
+    local values = w.section.values
+    for i, field in ipairs(FIELDS) do values[i - 1] = values[i - 1] + tonumber(row[field] - before[field]) end
     for b = 0, waits.BUCKETS - 1 do
-      add(w.name .. "h" .. b, tonumber(row.histogram[b] - before.histogram[b]))
+      values[HISTOGRAM + b] = values[HISTOGRAM + b] + tonumber(row.histogram[b] - before.histogram[b])
     end
+    w.section.changed = true
     ffi.copy(before, row, ffi.sizeof(row_type))
   end
 
-  local writer = {}
-
-  function writer.add()
-    refused = nil
+  local function update()
     for route, number, row in waits.rows() do
       add_row("wait", row, function()
         local site, line = waits.describe(number)
-        return table.concat({ names[route] or "(other)", site.phase, site.kind, site.peer, line }, "\0")
+        return name_of("wait", { route = names[route] or "(other)", phase = site.phase, kind = site.kind, peer = site.peer,
+          line = line })
       end)
     end
     for route, status, method, row in waits.latencies() do
       add_row("latency", row, function()
-        return table.concat({ names[route] or "(other)", status > 0 and status or "", waits.method(method) }, "\0")
+        return name_of("latency", { route = names[route] or "(other)", status = status > 0 and status or "",
+          method = waits.method(method) })
       end)
     end
-    return refused
   end
 
-  -- Call `merge`, which adds a route of the accounting to another one. All of its counts have been written by then, and are in
+  local function put(over)
+    update()
+    if not record.number() then
+      record.take(function(name, n)
+        local section = n == LENGTH and rows.at(name) or nil
+        if section then section.changed = true end
+        return section and section.values
+      end)
+      if not record.number() then return "no memory" end
+    end
+    local list = {}
+    for _, section in pairs_of(rows.all) do list[#list + 1] = section end
+    return record.write(list, over)
+  end
+
+  local writer = {}
+
+  function writer.add() return put(false) end
+  function writer.finish() return put(true) end
+
+  -- Call `merge`, which adds a route of the accounting to another one. All of its counts are in its own rows by then, and are in
   -- rows of another key afterwards.
   function writer.merging(merge)
-    writer.add()
+    update()
     merge()
     local function rebase(family, row, now)
       local key = tostring(row.key)
@@ -107,44 +172,31 @@ function M.writer(dict, names)
   return writer
 end
 
-local function read(dict, family, name_of, pause)
-  local rows, by_text = {}, {}
-  for n = 1, math.min(dict:get(family .. " n") or 0, MOST) + 1 do
-    local text = dict:get(family .. " r" .. n)
-    if text then
-      local key = family .. " " .. text .. "\0"
-      text = text:gsub("^%Z+", name_of)
-      local row = by_text[text]
-      if not row then
-        local i = 0
-        row = { histogram = {}, count = 0, lasted_ns = 0, waiting_ns = 0, late_ns = 0 }
-        for part in (text .. "\0"):gmatch "(%Z*)%z" do
-          i = i + 1
-          row[FAMILIES[family][i]] = part
-        end
-        by_text[text], rows[#rows + 1] = row, row
-      end
-      for short, field in pairs_of(FIELDS) do
-        field = field == "count" and field or field .. "_ns"
-        row[field] = row[field] + (dict:get(key .. short) or 0)
-      end
-      for b = 0, waits.BUCKETS - 1 do
-        local v = dict:get(key .. "h" .. b)
-        if v then row.histogram[b] = (row.histogram[b] or 0) + v end
-      end
-      if pause then pause() end
-    end
-  end
-  table.sort(rows, function(a, b) return a.waiting_ns + a.lasted_ns > b.waiting_ns + b.lasted_ns end)
-  return rows
-end
-
 -- The sums of all workers: {waits = {{route=, phase=, kind=, peer=, line=, count=, lasted_ns=, waiting_ns=, late_ns=,
 -- histogram=}}, requests = {{route=, status=, method=, count=, lasted_ns=, histogram=}}}.
--- @param name_of function(name): the name under which a route is shown
+-- @param shown {[label] = function(text)}: the name under which a route or peer is shown
 -- @param[opt] pause called now and then
-function M.read(dict, name_of, pause)
-  return { waits = read(dict, "wait", name_of, pause), requests = read(dict, "latency", name_of, pause) }
+function M.read(dict, shown, pause)
+  local rows = new_rows {}
+  slots.read(dict, KIND, function(name, n)
+    if n == LENGTH then return rows.at(name_of(parse(name, shown))).values end
+  end, nil, pause, PREFIX)
+  local lists = { wait = {}, latency = {} }
+  for name, section in pairs_of(rows.all) do
+    local family, row = parse(name, {})
+    for i, field in ipairs(FIELDS) do row[field == "count" and field or field .. "_ns"] = section.values[i - 1] end
+    row.histogram = {}
+    for b = 0, waits.BUCKETS - 1 do
+      local v = section.values[HISTOGRAM + b]
+      if v > 0 then row.histogram[b] = v end
+    end
+    table.insert(lists[family], row)
+    if pause then pause() end
+  end
+  for _, list in pairs_of(lists) do
+    table.sort(list, function(a, b) return a.waiting_ns + a.lasted_ns > b.waiting_ns + b.lasted_ns end)
+  end
+  return { waits = lists.wait, requests = lists.latency }
 end
 
 return M

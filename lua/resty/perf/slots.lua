@@ -5,6 +5,8 @@
 -- later write loses nothing. When a worker ends, the next worker that starts takes over its record, so there are only as many
 -- records as workers ran at the same time.
 --
+-- The records of one kind of counts have these keys, each with a prefix:
+--
 --   slots                the number of records, or more
 --   slot N               "PID GENERATION LENGTH LENGTH\n", the kind of the counts, sections, zeros up to a multiple of GRAIN
 --   claim N GENERATION   while a worker takes over record N, so that no other one can
@@ -94,16 +96,16 @@ end
 -- record is read, but no worker takes it.
 -- @param array_of as for unpack_into: gets what its earlier owners have counted
 -- @return {number=, generation=, claim=}; nil if the dictionary is full
-local function take(dict, kind, array_of)
+local function take(dict, kind, prefix, array_of)
   local pid = ngx.worker.pid()
   for n = 1, math.huge do
-    local text = dict:get("slot " .. n)
+    local text = dict:get(prefix .. "slot " .. n)
     local owner, generation = parse(text)
     if owner == 0 or owner == pid or not is_alive(owner) then
-      local claim = ("claim %d %d"):format(n, generation)
+      local claim = ("%sclaim %d %d"):format(prefix, n, generation)
       local ok, message = dict:safe_add(claim, pid)
       if ok then
-        text = dict:get("slot " .. n)
+        text = dict:get(prefix .. "slot " .. n)
         local _, now, its_kind, start, bytes = parse(text)
         if now == generation then
           if its_kind == kind then unpack_into(text, start, bytes, array_of) end
@@ -120,16 +122,18 @@ end
 -- This worker's record.
 -- @param dict ngx.shared.DICT
 -- @param kind text: records of another kind have other counts
+-- @param[opt] prefix of the keys
 -- @return {number=, take=, write=}: number() is nil until take(array_of) has found a record, and added what its earlier owners
 -- have counted to arrays; write(list, over) replaces it by the sections in `list`, {name=, values=, n=, changed=}, and returns
 -- nil or the dictionary's error; `over` leaves it to another worker
-function M.record(dict, kind)
+function M.record(dict, kind, prefix)
+  prefix = prefix or ""
   local slot
   local record = {}
 
   function record.number() return slot and slot.number end
 
-  function record.take(array_of) slot = take(dict, kind, array_of) end
+  function record.take(array_of) slot = take(dict, kind, prefix, array_of) end
 
   function record.write(list, over)
     local parts, size = {}, 0
@@ -139,13 +143,13 @@ function M.record(dict, kind)
     end
     local text = ("%d %d %d %d\n"):format(over and 0 or ngx.worker.pid(), slot.generation, #kind, size) .. kind
       .. table.concat(parts)
-    local ok, message = dict:safe_set("slot " .. slot.number, text .. ("\0"):rep(-#text % GRAIN))
+    local ok, message = dict:safe_set(prefix .. "slot " .. slot.number, text .. ("\0"):rep(-#text % GRAIN))
     if not ok then return message end
     if slot.claim then dict:delete(slot.claim) end
     slot.claim = nil
-    dict:safe_add("slots", 0)
-    local more = slot.number - (dict:get "slots" or 0)
-    if more > 0 then dict:incr("slots", more) end -- too many if another worker does the same, which does no harm
+    dict:safe_add(prefix .. "slots", 0)
+    local more = slot.number - (dict:get(prefix .. "slots") or 0)
+    if more > 0 then dict:incr(prefix .. "slots", more) end -- too many if another worker does the same, which does no harm
   end
 
   return record
@@ -155,10 +159,12 @@ end
 -- @param array_of function(name, n): the array of a section, or nil to leave it out
 -- @param[opt] except number of a record that is left out
 -- @param[opt] pause called between two records
-function M.read(dict, kind, array_of, except, pause)
-  for n = 1, dict:get "slots" or 0 do
+-- @param[opt] prefix of the keys
+function M.read(dict, kind, array_of, except, pause, prefix)
+  prefix = prefix or ""
+  for n = 1, dict:get(prefix .. "slots") or 0 do
     if n ~= except then
-      local text = dict:get("slot " .. n)
+      local text = dict:get(prefix .. "slot " .. n)
       local _, _, its_kind, start, bytes = parse(text)
       if its_kind == kind then unpack_into(text, start, bytes, array_of) end
       if pause then pause() end

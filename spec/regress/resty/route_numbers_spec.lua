@@ -50,7 +50,7 @@ describe("the number of a route that is used again", function()
     local writer = shared_waits.writer(dict, name)
     local function in_dict()
       local t, all = {}, 0
-      for _, row in ipairs(shared_waits.read(dict, function(route) return route end).waits) do
+      for _, row in ipairs(host:run(shared_waits.read, dict, {}).waits) do
         t[row.route] = (t[row.route] or 0) + row.count
         all = all + row.count
       end
@@ -60,7 +60,7 @@ describe("the number of a route that is used again", function()
     request(0, 3)
     request(1, 5)
     local before = counts_by_route(waits)
-    writer.merging(function() accounting.merge(1, 0) end)
+    host:run(writer.merging, function() accounting.merge(1, 0) end)
     name[1] = "/new"
     assert.same({ [0] = before[0] + before[1] }, counts_by_route(waits))
     local profile = host:run(waits.profile, name, function() return 0 end)
@@ -71,14 +71,15 @@ describe("the number of a route that is used again", function()
     local after = counts_by_route(waits)
     assert.is_true(after[0] > before[0] + before[1])
     assert.is_true(after[1] >= 2 and after[1] < before[1], after[1])
-    writer.add()
+    assert.is_nil(host:run(writer.add))
     local found, all = in_dict()
     assert.equal(after[0] + after[1], all)
     assert.equal(before[1], found["/old"])
     assert.equal(after[1], found["/new"])
 
     -- Only routes that have a place are shown.
-    local shown = shared_waits.read(dict, function(route) return route == "/old" and "(other)" or route end).waits
+    local function name_of(route) return route == "/old" and "(other)" or route end
+    local shown = host:run(shared_waits.read, dict, { route = name_of }).waits
     local other = 0
     for _, row in ipairs(shown) do
       assert.not_equal("/old", row.route)
