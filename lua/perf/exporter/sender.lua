@@ -152,19 +152,25 @@ local function give(exporter, batch, n)
   exporter(list)
 end
 
+-- Whether the exporter runs. It may yield, and its coroutine may be dropped: then so is its batch.
+local function is_giving(self)
+  if not self.giving or sending.alive(self.giving) then return self.giving ~= nil end
+  settle(self, self.flying, 0)
+  fail(self, "the coroutine in which the exporter waited has ended")
+  self.giving = nil
+  return false
+end
+
 local function hand_over(self)
+  if is_giving(self) then return end
   local batch = {}
-  while due(self) and not self.giving do
-    local n = self.queue:take(self.most, batch)
-    self.giving = true
-    local ok, message = pcall(give, self.exporter, batch, n)
+  while due(self) do
+    self.giving = sending.owner() -- first: a hook may call this again at any time
+    self.flying = self.queue:take(self.most, batch)
+    local ok, message = pcall(give, self.exporter, batch, self.flying)
+    settle(self, self.flying, ok and self.flying or 0)
     self.giving = nil
-    if ok then
-      self.sent = self.sent + n
-    else
-      self.dropped = self.dropped + n
-      fail(self, message)
-    end
+    if not ok then fail(self, message) end
   end
 end
 
@@ -248,6 +254,7 @@ function Sender:step()
     end
     self.work = coroutine.create(deliver)
   end
+  if coroutine.status(self.work) ~= "suspended" then return nil end -- a hook called this while it runs
   local ok, wake = coroutine.resume(self.work, self)
   if not ok or coroutine.status(self.work) == "dead" then
     ended(self, ok, wake)
@@ -267,9 +274,10 @@ end
 -- @return whether a step is due
 function Sender:add(span)
   self.made = self.made + 1
-  if self.closed or self.giving then
+  local own = self.giving and self.giving[1] == sending.running()
+  if self.closed or own then
     self.dropped = self.dropped + 1
-    if self.giving then self.last_error = "spans that the exporter itself makes are dropped" end
+    if own then self.last_error = "spans that the exporter itself makes are dropped" end
     return false
   end
   local queue = self.queue
@@ -282,7 +290,9 @@ end
 -- @param limit seconds
 -- @return true, or nil, message, "ETIMEDOUT", or "EIO" if spans were dropped since the last flush
 function Sender:flush(limit)
-  if self.giving then return nil, "the exporter itself cannot flush or close its tracer", "EDEADLK" end
+  if is_giving(self) or type(self.work) == "thread" and coroutine.status(self.work) ~= "suspended" then
+    return nil, "the exporter itself cannot flush or close its tracer", "EDEADLK"
+  end
   local deadline, dropped = clock.now() + limit * 1e9, self.told
   self.flushing, self.hurries = true, self.hurries + 1
   local metrics = metrics_due(self)
@@ -313,7 +323,7 @@ end
 function Sender:close(limit, at_end)
   limit = limit or CLOSE
   if self.closed then return true end
-  if self.giving then return self:flush(limit) end
+  if is_giving(self) then return self:flush(limit) end
   if core.fork_generation() ~= self.generation then
     self.closed = true
     return true

@@ -8,7 +8,21 @@ local counts_read = require "perf.counts.read"
 local M = {}
 
 local watched = setmetatable({}, { __mode = "k" }) -- the lists by which spans are counted
-local sending = false
+local sending = false -- the coroutine in which a function sends, as returned by M.owner
+
+local MAIN = {} -- stands for the main program, for which coroutine.running may return nil
+local weak = { __mode = "v" }
+
+function M.running() return coroutine.running() or MAIN end
+
+-- The running coroutine, which may be collected if it waits.
+function M.owner() return setmetatable({ M.running() }, weak) end
+
+-- Whether a coroutine still runs or waits.
+function M.alive(owner)
+  local co = owner[1]
+  return co == MAIN or co ~= nil and coroutine.status(co) ~= "dead"
+end
 
 -- Prepare a list for spans. list.spans is the number of spans that count by it now; list.sending is the sum (false: 0), which is
 -- replaced and never changed in place, since spans keep its earlier values.
@@ -49,12 +63,12 @@ end
 -- @param ... its arguments
 -- @return what fn returns; its error passes through
 function M.excluded(fn, ...)
-  if sending then return fn(...) end -- an exporter that calls flush: the outer call counts it
-  local costs = {}
+  if sending and M.alive(sending) then return fn(...) end -- an exporter that calls flush: the outer call counts it
+  local costs, owner = {}, M.owner()
   for list in pairs_of(watched) do
     if list.spans > 0 and not list.released then costs[list] = counts_read.start(list.meter, list.layout, list.words) end
   end
-  sending = true
+  sending = owner
   return done(costs, pcall(fn, ...))
 end
 
