@@ -40,7 +40,8 @@ static size_t option_pages(lua_State *L, const char *name)
 
 	lua_getfield(L, 2, name);
 	if (!lua_isnil(L, -1) && (!pb_to_u64(L, -1, &v, &negative) || negative || v > UINT32_MAX || (v & (v - 1)) || v == 0))
-		luaL_argerror(L, 2, lua_pushfstring(L, "option '%s': a power of two expected", name));
+		luaL_argerror(L, 2, lua_pushfstring(L, "option '%s': a power of two%s expected", name,
+			v > UINT32_MAX ? ", at most 2147483648," : ""));
 	lua_pop(L, 1);
 	return (size_t)v;
 }

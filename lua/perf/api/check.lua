@@ -85,7 +85,15 @@ function M.hint(name, known)
 end
 
 -- The message about an unknown option.
-function M.unknown(name, known) return ("unknown option '%s'%s"):format(tostring(name), M.hint(name, known)) end
+function M.unknown(name, known)
+  local hint = M.hint(name, known)
+  for own, option in pairs_of(hint == "" and known or {}) do
+    for _, word in ipairs(type(option) == "table" and option.row and option.row.also or {}) do
+      if word == name then hint = ("; did you mean '%s'?"):format(own) end
+    end
+  end
+  return ("unknown option '%s'%s"):format(tostring(name), hint)
+end
 
 -- The help text of an option, with its possible strings if the text has not the first of them, and its default.
 function M.help(row)
@@ -162,6 +170,7 @@ function M.options(declared, checks, prefix)
 
   return function(opts, position)
     local wrong = mistake(opts)
+    if wrong and position == 1 then argument.check_dot(opts) end
     if wrong and method then argument.raise_in_method(method, wrong, position) end
     if wrong then argument.raise(wrong, position) end
     local given = opts or {}

@@ -81,7 +81,7 @@ local seed = { "seed", "integer", "the seed of the random order of runs", defaul
 
 M["perf.bench"] = {
   { "repeats", "integer", "runs, 1 or more (default: 30, fewer for a slow function, so that it takes about 3 seconds, but at "
-    .. "least 7)", least = 1 },
+    .. "least 7)", least = 1, also = { "runs", "rounds" } },
   min_time, warmup, seed,
 }
 M["perf.compare"] = {
@@ -90,7 +90,7 @@ M["perf.compare"] = {
     .. "one that is named baseline, base, old or before; else the first by name)" },
   { "least", "number", "the smallest share that counts as a difference", default = 0.01, least = 0 },
   { "repeats", "integer", "rounds, 1 or more (default: 30, fewer for slow functions, so that it takes about 6 seconds, but at "
-    .. "least 12)", least = 1 },
+    .. "least 12)", least = 1, also = { "runs", "rounds" } },
   warmup, min_time, seed,
 }
 M["perf.pool"] = {

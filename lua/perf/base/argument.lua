@@ -72,7 +72,14 @@ function argument.raise(message, arg, name)
   error(where .. message, 0)
 end
 
--- The same for a method. Like Lua, do not count the object in a call with a colon.
+-- Raise an error if a function of perf was called with a colon, and so got perf as its first argument.
+function argument.check_dot(first)
+  if first == nil or first ~= package.loaded.perf then return end
+  local where, called = call_site()
+  error(("%scall perf.%s with '.', not ':'"):format(where, called or "NAME"), 0)
+end
+
+-- `raise` for a method. Like Lua, do not count the object in a call with a colon.
 -- @string name the method's name; nil for the method that was called
 -- @int arg the argument's number; the object's is 1
 function argument.raise_in_method(name, message, arg)

@@ -45,7 +45,9 @@ function M.main(arg)
   end
   local command = known(name)
   if not command then
-    report_error(("unknown command '%s'%s"):format(name, require "perf.base.suggest".hint(name, commands)))
+    local hint = require "perf.base.suggest".hint(name, commands)
+    if name:find "%.lua$" then hint = ("; did you mean 'luaperf stat %s'?"):format(name) end
+    report_error(("unknown command '%s'%s"):format(name, hint))
     report_error "luaperf --help lists them"
     return M.USAGE
   end

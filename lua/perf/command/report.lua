@@ -102,7 +102,9 @@ local function show(opts, words)
   local kind, wrong = kind_of(opts)
   if kind == false then return nil, wrong, "USAGE" end
   local list, message, code = read(path, opts.event)
-  if not (list or named or exists(path)) then message = message .. " (luaperf record script.lua makes one)" end
+  if not (list or named or exists(path)) then
+    message = message .. (opts.diff and " (--diff OLD NEW compares two files)" or " (luaperf record script.lua makes one)")
+  end
   try(list, message, code)
   local before
   if opts.diff then

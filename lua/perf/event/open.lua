@@ -1,5 +1,6 @@
 -- Opens events: from a name or attr to a descriptor, with explanations of refusals.
 local copy = require "perf.base.copy"
+local argument = require "perf.base.argument"
 local core = require "perf.core"
 
 local M = {}
@@ -287,6 +288,7 @@ end
 -- @fails "EACCES" if kernel.perf_event_paranoid forbids it, "ENOENT" or "EOPNOTSUPP" if the machine lacks the event ...
 -- @raise for an unknown name, field or option
 function M.open(event, opts)
+  argument.check_dot(event)
   opts = M.check_target(opts, "perf.open", 2)
   local spec, message, code = names().resolve(event)
   if not spec then return nil, message, code end

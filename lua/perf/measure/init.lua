@@ -201,6 +201,7 @@ function measure_slowly(first, ...)
     local set = find(DEFAULT)
     return finish(set.meter, begin(set.meter, set.layout, set.words), first(...))
   end
+  argument.check_dot(first)
   if type(first) ~= "string" and type(first) ~= "table" then
     bad_list("list of events or function expected, got " .. type(first))
   end

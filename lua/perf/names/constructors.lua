@@ -277,7 +277,8 @@ end
 -- syntax
 -- @treturn ?string why tracefs could not be read, if the array is empty for that reason; and its code as a third result
 function events.list(pattern)
-  return list.of(pmu.here, tracefs.here, optional(pattern, "string", 1))
+  local rows, message, code = list.of(pmu.here, tracefs.here, optional(pattern, "string", 1))
+  return rows, message, code -- no tail call, so that an error has this function's name
 end
 
 --- The PMUs of this machine.

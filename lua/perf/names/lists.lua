@@ -35,7 +35,8 @@ function lists.split(list)
     elseif c == "" or c == "," and not brace then
       local item = trim(list:sub(from, i - 1))
       if brace then argument.raise(("%s: '{' without '}' at character %d"):format(list, brace)) end
-      if item == "" then argument.raise(("%s: empty event name at character %d"):format(list, from)) end
+      local where = list == "" and "" or list .. ": "
+      if item == "" then argument.raise(("%sempty event name at character %d"):format(where, from)) end
       out[#out + 1] = item
       from = i + 1
     end

@@ -299,6 +299,7 @@ end
 -- @raise for an unknown event or option
 function M.profile(opts, ...)
   if type(opts) == "function" then return M.profile({}, opts, ...) end
+  argument.check_dot(opts)
   local fn = ...
   argument.check_callable(fn, 2)
   local p, message, code = new(opts)

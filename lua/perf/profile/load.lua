@@ -123,6 +123,7 @@ local function load(path)
   if magic:find "%z" then return nil, path .. ": neither a profile nor a perf.data file", "EBADMSG" end
   local content, message, code = host.read_file(path)
   if not content then return nil, message, code end
+  if content == "" and path:find "%.json$" then return nil, path .. ": the file is empty", "EBADMSG" end
   local list
   list, message, code = attempt.catch(decode, content)
   if list then return list end

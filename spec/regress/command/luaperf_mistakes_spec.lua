@@ -52,6 +52,25 @@ describe("luaperf", function()
     assert.equal("luaperf: no event matches 'hardwre'; did you mean 'hardware'?\n", try "luaperf list hardwre 2>&1")
   end)
 
+  it("names the same missing process in stat and in record, and the same empty event", function()
+    for _, command in ipairs { "stat", "record" } do
+      assert.equal("luaperf: no process 999999999\n", try(("luaperf %s -p 999999999 2>&1"):format(command)))
+      assert.equal("luaperf: empty event name at character 1\n", try(("luaperf %s -e '' true 2>&1"):format(command)))
+    end
+  end)
+
+  it("suggests the command for a script without one", function()
+    assert.equal("luaperf: unknown command 'mine.lua'; did you mean 'luaperf stat mine.lua'?\n"
+      .. "luaperf: luaperf --help lists them\n", try "luaperf mine.lua 2>&1")
+  end)
+
+  -- An empty file was shown as a profile without samples, and nanoseconds of folded stacks as so many samples.
+  it("refuses an empty profile, and does not take the numbers of folded stacks for samples", function()
+    assert.equal("luaperf: a.json: the file is empty\n", try ": >a.json; luaperf report a.json 2>&1")
+    assert.matches("^total: 175,050,839\n", try "echo 'main;f 175050839' >a.folded; luaperf report a.folded 2>&1")
+    assert.matches("--diff OLD NEW compares two files", try "echo 'f 1' >a.folded; luaperf report --diff a.folded 2>&1", 1, true)
+  end)
+
   it("names an interpreter that does not exist, or cannot load the module", function()
     assert.equal("luaperf: LUA=nosuch -x: no such interpreter\n", try "LUA='nosuch -x' luaperf 2>&1")
     util.with_directory(function(dir)

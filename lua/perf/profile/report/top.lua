@@ -109,8 +109,10 @@ end
 -- The first lines of the text: the sum, and remarks on how the stacks were taken.
 local function title(top)
   local how = top.freq and (" at %d Hz"):format(top.freq) or top.period and (" of every %s"):format(format.commas(top.period))
-  local line = ("%s: %s in %s%s"):format(top.event, text.amount(top.total, top.unit), format.count(top.samples, "sample"),
-    how or "")
+  local amount = text.amount(top.total, top.unit)
+  local line = ("%s: %s in %s%s"):format(top.event, amount, format.count(top.samples, "sample"), how or "")
+  -- Folded stacks do not say what their numbers count, or how many samples they are of.
+  if top.event == "samples" and top.unit == "" and top.total == top.samples then line = "total: " .. amount end
   local lines = { top.lost > 0 and ("%s, %s lost"):format(line, format.count(top.lost, "sample")) or line }
   if top.method == "safe point" then
     lines[2] = "stacks were taken at the interpreter's safe points" .. (top.method_reason and ": " .. top.method_reason or "")
