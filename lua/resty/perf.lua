@@ -7,7 +7,6 @@
 -- A request is identified by the address of its structure, which lasts through internal redirects, unlike ngx.ctx; nginx reports
 -- its end to the accounting. A subrequest is recognized by the ctx table that its parent passed to the capture.
 -- @module resty.perf
-local ffi = require "ffi"
 local argument = require "perf.base.argument"
 local at_exit = require "perf.base.at_exit"
 local clock = require "perf.base.clock"
@@ -16,6 +15,7 @@ local base = require "resty.core.base"
 local blocked = require "resty.perf.blocked"
 local commands = require "resty.perf.commands"
 local events = require "resty.perf.worker_events"
+local host = require "resty.perf.host"
 local accounting = require "resty.perf.accounting"
 local clients = require "resty.perf.clients"
 local log = require "resty.perf.log"
@@ -29,19 +29,6 @@ local totals = require "resty.perf.shared_totals"
 local waits = require "resty.perf.waits"
 local yields = require "resty.perf.yields"
 
-ffi.cdef "void *ngx_http_cleanup_add(void *request, size_t n);"
-pcall(ffi.cdef, "int ngx_http_lua_ffi_get_resp_status(ngx_http_request_t *r);")
-pcall(ffi.cdef, "int ngx_http_lua_ffi_req_get_method(ngx_http_request_t *r);")
-pcall(ffi.cdef, [[int ngx_http_lua_ffi_var_get(ngx_http_request_t *r, const char *name_data, size_t name_len, char *lowcase_buf,
-  int capture_id, char **value, size_t *value_len, char **err);]])
-
--- Functions of nginx and its Lua module that the accounting calls. Some versions lack some of them.
-local host = {}
-for name, symbol in pairs_of { add_end = "ngx_http_cleanup_add", get_status = "ngx_http_lua_ffi_get_resp_status",
-  get_method = "ngx_http_lua_ffi_req_get_method", get_variable = "ngx_http_lua_ffi_var_get" } do
-  local found, f = pcall(function() return ffi.C[symbol] end)
-  host[name] = found and f or nil
-end
 local get_request = base.get_request
 local enter, exit, finish = accounting.enter, accounting.exit, accounting.finish
 local start_time = ngx.req.start_time
@@ -96,6 +83,7 @@ local function note_uses()
   end
   config.names.used(uses, forget_route)
   config.names.turn_over()
+  if waits_writer then waits.note_uses() end
 end
 
 local owners = setmetatable({}, { __mode = "k" }) -- the parent's address by the ctx table of its subrequests
@@ -254,7 +242,8 @@ function M.install()
   M.installed = true
   load_all()
   yields.install(ngx, { leave = accounting.leave, back = accounting.back, turn = accounting.turn, serial = accounting.serial,
-    at = waits.at, request = get_request }, { capture = capture, timer = run_timer })
+    at = waits.at, request = get_request },
+    { capture = capture, timer = run_timer, find = function(path) return config.find(path) end })
 end
 
 -- Write the worker's record in the shared dictionary.
@@ -295,6 +284,7 @@ end
 -- Prepare the accounting that was just opened: its writer, and the route of timers.
 local function begin()
   numbers, names, free, noted = {}, {}, {}, {}
+  waits.bound_peers(config.peers)
   writer = totals.writer(config.dict, accounting, config.names.admit)
   if config.blocked then
     local ok, message = accounting.watch(config.blocked * 1e9, log.writes(ngx.WARN))
@@ -368,8 +358,8 @@ function M.start(opts)
     opts = opts or {}
     options.change(opts)
     local ok, message, code = follow(opts)
-    if not ok then return nil, message, code end
-    return commands.publish(config.dict, config.mark, opts)
+    if ok then ok, message = commands.publish(config.dict, config.mark, opts) end
+    return ok, message, code
   end
 
   local c = options.check(opts)

@@ -1,5 +1,6 @@
 -- Clients may give the names of what a handler waits for: the path of a subrequest, a host, a route.
 local server = require "spec.nginx.server"
+local util = require "spec.support.util"
 
 describe("resty.perf's peers of waits", function()
   local s
@@ -42,5 +43,31 @@ describe("resty.perf's peers of waits", function()
     assert.truthy(peers:find("/socket connect (other)\n", 1, true), peers)
     assert.truthy(peers:find("/subrequest subrequest /slow/a\239\191\189b\n", 1, true), peers)
     assert.is_nil(s:errors():find("lua entry thread aborted", 1, true), s:errors())
+  end)
+
+  -- The story: paths that clients made up became peers of any length, which never left. They filled the dictionary and took all
+  -- places of call sites, so that later waits of real handlers were shown nowhere.
+  it("have bounded names and a bounded number, and junk does not keep out real ones", function()
+    local urls = {}
+    for i = 1, 300 do
+      local word = ""
+      for k = 0, 2 do word = word .. string.char(97 + math.floor(i / 26 ^ k) % 26) end
+      urls[i] = ('url = "http://127.0.0.1:%d/subrequest?name=%s%s"\noutput = "/dev/null"\n'):format(s.port, word,
+        i > 200 and ("x"):rep(3000) or "/12")
+    end
+    util.write_file(s.dir .. "/urls", table.concat(urls))
+    assert(os.execute("curl -s -m 60 -K " .. s.dir .. "/urls"))
+    s:wait(function()
+      s:load("/socket?name=127.0.0.1", 20, 2)
+      return s:get "/peers":find("/socket connect 127.0.0.1:9\n", 1, true)
+    end)
+    local peers, number = {}, 0
+    for peer in s:get "/peers":gmatch "/subrequest subrequest ([^\n]*)\n" do
+      assert.truthy(#peer <= 200 and not peer:find "%d", peer)
+      peers[peer], number = true, number + 1
+    end
+    assert.truthy(number <= 101, number)
+    assert.truthy(peers["(other)"])
+    assert.is_nil(s:errors():find("no memory", 1, true), s:errors())
   end)
 end)

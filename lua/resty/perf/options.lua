@@ -55,7 +55,8 @@ function M.check(opts)
   for name in pairs_of(type(opts.sample) == "table" and opts.sample.routes or {}) do configured[routes.valid(name)] = true end
   configured[M.TIMERS] = true
   c.names = route_names.new(dict, configured)
-  c.shown = { route = c.names.shown }
+  c.peers = route_names.new(dict, {}, "peer ")
+  c.shown = { route = c.names.shown, peer = c.peers.shown }
   c.every = type(opts.sample) == "table" and (opts.sample.every or 1) or opts.sample
   if type(opts.sample) == "table" and opts.sample.header and not c.header then
     log.write(ngx.WARN, "resty.perf: sample: the header ", opts.sample.header, " selects no request without `secret` or `trust`")

@@ -19,14 +19,17 @@ local DECAY = 60
 -- The names for a configuration.
 -- @param dict ngx.shared.DICT
 -- @param configured set of names that always have a place
+-- @param[opt] prefix of the keys: peers of waits have their own names
 -- @return {admit=, shown=, used=, turn_over=}. admit(name) returns the name, or "(other)"; shown(name) the same, but gives no
 -- place; used(uses, forget) adds how often names were used, and calls forget(name) for each that has lost its place; turn_over()
 -- gives places to names that deserve them more
-function M.new(dict, configured)
+function M.new(dict, configured, prefix)
+  prefix = prefix or ""
   local known, waiting, number_waiting = {}, {}, 0
   local names = {}
 
-  local function key(name) return "route " .. name end
+  local function key(name) return prefix .. "route " .. name end
+  local function place_key(at) return prefix .. "name " .. at end
 
   function names.shown(name)
     return (configured[name] or dict:get(key(name))) and name or routes.OTHER
@@ -49,12 +52,12 @@ function M.new(dict, configured)
   end
 
   local function take_place(name)
-    local at = dict:safe_add("routes", 0) and 0 or dict:get "routes"
+    local at = dict:safe_add(prefix .. "routes", 0) and 0 or dict:get(prefix .. "routes")
     if not at or at >= M.MOST then return false end
     local ok, message = dict:safe_add(key(name), 0)
     if not ok then return message == "exists" end
-    at = dict:incr("routes", 1)
-    if at and at <= M.MOST and dict:safe_set("name " .. at, name) then return true end
+    at = dict:incr(prefix .. "routes", 1)
+    if at and at <= M.MOST and dict:safe_set(place_key(at), name) then return true end
     dict:delete(key(name))
     return false
   end
@@ -79,7 +82,7 @@ function M.new(dict, configured)
   local function least()
     local place, loser, use
     for at = 1, M.MOST do
-      local name = dict:get("name " .. at)
+      local name = dict:get(place_key(at))
       local n = name and dict:get(key(name)) or -1
       if not use or n < use then place, loser, use = at, name, n end
     end
@@ -96,7 +99,7 @@ function M.new(dict, configured)
 
   local function decay()
     for at = 1, M.MOST do
-      local name = dict:get("name " .. at)
+      local name = dict:get(place_key(at))
       local n = name and dict:get(key(name))
       if n then dict:incr(key(name), -math.ceil(n / 2)) end
     end
@@ -104,15 +107,15 @@ function M.new(dict, configured)
   end
 
   function names.turn_over()
-    if (dict:get "routes" or 0) < M.MOST then return end
-    if dict:safe_add("decay", true, DECAY) then decay() end
-    if number_waiting == 0 or not dict:safe_add("turn over", true, 1) then return end -- another worker does
+    if (dict:get(prefix .. "routes") or 0) < M.MOST then return end
+    if dict:safe_add(prefix .. "decay", true, DECAY) then decay() end
+    if number_waiting == 0 or not dict:safe_add(prefix .. "turn over", true, 1) then return end -- another worker does
     for _ = 1, PLACES do
       local name = most()
       local place, loser, use = least()
       if not name or waiting[name] <= 2 * use + 1 then return end
       if loser then dict:delete(key(loser)) end
-      if not (dict:safe_set("name " .. place, name) and dict:safe_add(key(name), waiting[name])) then return end
+      if not (dict:safe_set(place_key(place), name) and dict:safe_add(key(name), waiting[name])) then return end
       set_waiting(name, 0)
     end
   end

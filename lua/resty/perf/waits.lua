@@ -18,6 +18,9 @@ local stack_key = core.stack_key
 local HOST = #accounting.phases -- sites 1 to HOST + 1: nginx, until a phase begins or the request ends
 local LAST = 1 + HOST
 
+local peers, admit -- the names that resty.perf.route_names gives places to, and its function
+local noted = {} -- how often requests had waited for each peer
+
 local sites, known = {}, {} -- by number; numbers by phase, kind, peer and stack
 for i, phase in ipairs(accounting.phases) do sites[i] = { phase = phase, kind = "nginx", peer = "", stack = {} } end
 sites[LAST] = { phase = "end", kind = "nginx", peer = "", stack = {} }
@@ -72,10 +75,28 @@ function M.at(phase, kind, peer, ...)
   local w = accounting.waits
   if not w then return 0, 0 end
   local key, whom = stack_key(3, DEEPEST), peer(...)
+  if whom ~= "" then whom = admit(whom) end
   local t = known[phase]
   t = t and t[kind]
   t = t and t[whom]
   return t and t[key] or new_site(phase, kind, whom, key), w.clock
+end
+
+-- Peers get their places from these names: an object of resty.perf.route_names.
+function M.bound_peers(names) peers, admit, noted = names, names.admit, {} end
+
+-- Tell the names how often each peer was used, once a second. The waits for one that has lost its place stay under its name, and
+-- are shown as those of "(other)".
+function M.note_uses()
+  local sums, uses = {}, {}
+  for _, number, row in M.rows() do
+    local peer = sites[number].peer
+    sums[peer] = (sums[peer] or 0) + tonumber(row.count)
+  end
+  for name, n in pairs_of(sums) do uses[name] = n - (noted[name] or 0) end
+  noted = sums
+  peers.used(uses, function() end)
+  peers.turn_over()
 end
 
 -- A site's description: {phase=, kind=, peer=, stack=}, and its line as text: the innermost function's and its caller's,

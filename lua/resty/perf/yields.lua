@@ -19,8 +19,8 @@ local M = {}
 -- @param turns {leave=, back=, turn=, serial=, request=}: of resty.perf.accounting; request() returns the address of the running
 -- request; at(phase, kind, peer, ...) returns the site of a call and the time, for
 -- `back`
--- @param hooks {capture=, timer=}: capture(ctx) returns the ctx table of a subrequest, the given one or a new one; timer(fn, ...)
--- runs a timer's callback
+-- @param hooks {capture=, timer=, find=}: capture(ctx) returns the ctx table of a subrequest, the given one or a new one;
+-- timer(fn, ...) runs a timer's callback; find(path) returns the name of a route
 -- @param[opt] modules loaded modules; package.loaded
 -- @return function that restores the host's functions (for the tests)
 function M.install(ngx, turns, hooks, modules)
@@ -210,8 +210,8 @@ function M.install(ngx, turns, hooks, modules)
     if opts and opts.ctx == ctx then return opts end
     return copy(opts, { ctx = ctx })
   end
-  -- The subrequest's path, with its numbers as ":id".
-  local function path(uri) return fit((tostring(uri):match("^[^?]*"):gsub("%d+", ":id"))) end
+  -- The name of the subrequest's route.
+  local function path(uri) return hooks.find(tostring(uri):match "^[^?]*") end
   -- Whether these are n arguments of a capture. Others are left to the host, which says what is wrong with them.
   local function is_query(n, uri, opts)
     return (n == 1 or n == 2) and (type(uri) == "string" or type(uri) == "number") and (opts == nil or type(opts) == "table")
