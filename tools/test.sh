@@ -22,7 +22,9 @@ lint=$(mktemp)
 given=${PERF_FAILED:-}
 export PERF_FAILED=$list
 trap 'rm -f "$totals" "$list" "$lint"' EXIT
-trap : INT TERM HUP # the running processes end by themselves, and the totals are still printed
+interrupted=
+trap 'interrupted=1' INT
+trap : TERM HUP # the running processes end by themselves, and the totals are still printed
 built=()
 for lua in ${PERF_LUAS:-luajit lua5.1 lua5.2 lua5.3 lua5.4}; do
     if ! command -v $lua >/dev/null || ! $make -s headers LUA=$lua >/dev/null 2>&1; then
@@ -48,6 +50,11 @@ wait
 cat "$lint"
 grep -q "^test " "$totals" || echo "test 0 1 0" >>"$totals"
 
+if [ -n "$interrupted" ]; then
+    echo
+    echo "interrupted: not all specs ran"
+    exit 130
+fi
 read -r p f s < <(awk '{ p += $2; f += $3; s += $4 } END { print p + 0, f + 0, s + 0 }' "$totals")
 [ -z "${PERF_TOTALS:-}" ] || echo "test $p $f $s" >>"$PERF_TOTALS"
 [ -z "$given" ] || cat "$list" >>"$given"

@@ -100,6 +100,7 @@ return function()
   end
 
   function handler.bad(element, _, message, trace)
+    if tostring(message):find "interrupted!$" then os.exit(130) end -- the interpreter raises this after ^C
     if element.descriptor == "it" then -- counted at its end
       say("failure", element, message, trace)
       if current then current.why = current.why or why_of(element, message) end

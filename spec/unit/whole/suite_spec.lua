@@ -79,6 +79,18 @@ some LUA SPEC:10|some|{ }
   end)
 
   -- The story: "Once:" was recognized only at the beginning of a line, so every interpreter ran four files that had it elsewhere.
+  -- An interrupted run listed the spec that ran, and the processes that ended early, as failures.
+  it("says that it was interrupted, which is no failure", function()
+    local output, _, list = suite[[
+      it("a", function() end)
+      it("b", function()
+        os.execute("kill -s INT $SUITE_PID")
+        error("interrupted!", 0)
+      end)]]
+    assert.matches("interrupted: [01] passed, 0 failed, 0 skipped", output)
+    assert.equal("", list)
+  end)
+
   it("runs a file that does not depend on the interpreter once", function()
     util.with_directory(function(dir)
       local modules = package.cpath:match "([^;]*)/%?%.so"
