@@ -53,6 +53,14 @@ describe("perf.doctor", function()
     end
   end)
 
+  -- With the capability ptrace is refused, so luaperf stat counted the interpreter's start, which the remedy did not say.
+  it("says what a capability of the interpreter changes, if it proposes one", function()
+    local _, report = examine({ paranoid = 2 }, level(2))
+    assert.matches("setcap: use a copy of the interpreter,.* luaperf stat counts its start too%.", tostring(report))
+    _, report = examine({ paranoid = 3 }, function() return "EACCES" end)
+    assert.equal(tostring(report):find("-> setcap", 1, true) ~= nil, tostring(report):find("setcap: use", 1, true) ~= nil)
+  end)
+
   it("knows Debian's level 3", function()
     local rows = examine({ paranoid = 3 }, function() return "EACCES" end)
     assert.equal("3: this program may count nothing", rows.perf_event_paranoid.detail)
