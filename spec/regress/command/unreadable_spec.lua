@@ -2,6 +2,7 @@
 -- of a user who may not read the script said that it does not exist. Both now name the permission.
 local kit = require "testkit"
 local as_nobody = require "spec.support.nobody"
+local command = require "perf.command.list"
 local list = require "perf.names.list"
 local pmu = require "perf.kernel.pmu"
 local run = require "perf.command.run"
@@ -27,7 +28,6 @@ describe("a list of tracepoints without tracefs", function()
   it("is refused by luaperf with that reason", function()
     finally(function() tracefs.here.names = nil end) -- the class's method again
     tracefs.here.names = function() return nil, "no tracepoints can be looked up", "EACCES" end
-    local command = require "perf.command.list"
     for _, pattern in ipairs { "syscalls:*", "tracepoint" } do
       assert.same({ n = 3, pattern .. ": no tracepoints can be looked up", "EACCES" },
         { n = 3, select(2, command.run({}, { pattern })) })
