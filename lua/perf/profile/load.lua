@@ -7,6 +7,7 @@ local file = require "perf.base.file"
 local folded = require "perf.profile.report.folded"
 local lua_frame = require "perf.profile.lua_frame"
 local memo = require "perf.base.memo"
+local u64 = require "perf.base.u64"
 local host = require "perf.kernel.host"
 local pairs_of = require "perf.base.pairs"
 
@@ -17,7 +18,27 @@ local function expect(ok, what) return (attempt.try(ok, what, "EBADMSG")) end
 
 local function is(v, kind) return v == nil or type(v) == kind end
 
+-- A number from the file that a report can write: neither negative nor infinite. Else nil.
+local function number(v)
+  v = tonumber(v)
+  return v and v >= 0 and v <= 2 ^ 63 - 1024 and v or nil
+end
+
+local function whole(v)
+  v = number(v)
+  return v and v % 1 == 0 and v <= 2 ^ 53 and v or nil
+end
+
+local function list_of(v, what)
+  return expect(v == nil and {} or type(v) == "table" and v, what .. " is not a list")
+end
+
 local units = { nanoseconds = 1, microseconds = 1e3, milliseconds = 1e6, seconds = 1e9 }
+
+-- The address of a frame, which the file has in hexadecimal digits.
+local function address(v)
+  return type(v) == "string" and (u64.parse(v)) or nil
+end
 
 local function frames_of(list)
   local frames = {}
@@ -26,9 +47,9 @@ local function frames_of(list)
       and is(f.func, "string") and is(f.kind, "string") and is(f.module, "string") and is(f.linedefined, "number")
       and is(f.lastline, "number"),
       ("frame %d is malformed"):format(i - 1))
-    frames[i] = { name = f.name, file = f.file, line = f.line, lastline = f.lastline, linedefined = f.linedefined,
-      func = f.func or f.name, kind = f.kind or (f.file and f.line and "lua" or "native"), module = f.module,
-      address = f.address }
+    frames[i] = { name = f.name, file = f.file, line = whole(f.line), lastline = whole(f.lastline),
+      linedefined = whole(f.linedefined), func = f.func or f.name,
+      kind = f.kind or (f.file and f.line and "lua" or "native"), module = f.module, address = address(f.address) }
   end
   return frames
 end
@@ -65,27 +86,26 @@ local function from_speedscope(t)
   local frames = frames_of(shared.frames)
   local p = expect(type(t.profiles) == "table" and t.profiles[(tonumber(t.activeProfileIndex) or 0) + 1] or
     type(t.profiles) == "table" and t.profiles[1], "no profile in it")
-  expect(p.type == "sampled", "its profile is not a sampled one")
+  expect(type(p) == "table" and p.type == "sampled", "its profile is not a sampled one")
   expect(type(p.samples) == "table" and type(p.weights) == "table" and #p.samples == #p.weights, "samples and weights differ")
   local scale = units[p.unit] or 1
-  local zones, zone, counts = p.zones or {}, p.zone or {}, p.counts or {}
+  local zones, zone, counts = list_of(p.zones, "zones"), list_of(p.zone, "zone"), list_of(p.counts, "counts")
   local list, sum, samples = {}, 0, 0
   for i, ids in ipairs(p.samples) do
-    local weight = expect(tonumber(p.weights[i]), ("weight %d is not a number"):format(i)) * scale
+    local weight = expect(number(p.weights[i]), ("weight %d is not a number of at least 0"):format(i)) * scale
     local label = zones[(tonumber(zone[i]) or 0) + 1]
-    list[i] = { stack = stack_of(ids, frames, i), weight = weight, count = tonumber(counts[i]) or 1,
+    list[i] = { stack = stack_of(ids, frames, i), weight = weight, count = whole(counts[i]) or 1,
       zone = type(label) == "string" and label ~= "" and label or nil }
     sum, samples = sum + weight, samples + list[i].count
   end
   local own = type(t.lua_perf) == "table" and t.lua_perf or {}
-  local function field(name, kind) return type(own[name]) == kind and own[name] or nil end
-  return Profile.new({ event = field("event", "string") or tostring(p.name or t.name or "samples"),
-    unit = field("unit", "string") or (units[p.unit] and "ns" or ""), total = field("total", "number") or sum,
-    lost = field("lost", "number") or 0, sample_count = field("sample_count", "number") or samples,
-    freq = field("freq", "number"), period = field("period", "number"), started = field("started", "number"),
-    duration_ns = field("duration_ns", "number"), pid = field("pid", "number"), tid = field("tid", "number"),
-    comm = field("comm", "string"), method = field("method", "string"), method_reason = field("method_reason", "string"),
-    failures = failures_of(own.failures) }, field("event", "string") and list or by_stack(list))
+  local function text(name) return type(own[name]) == "string" and own[name] or nil end
+  return Profile.new({ event = text "event" or tostring(p.name or t.name or "samples"),
+    unit = text "unit" or (units[p.unit] and "ns" or ""), total = number(own.total) or sum, lost = whole(own.lost) or 0,
+    sample_count = whole(own.sample_count) or samples, freq = whole(own.freq), period = whole(own.period),
+    started = number(own.started), duration_ns = whole(own.duration_ns), pid = whole(own.pid), tid = whole(own.tid),
+    comm = text "comm", method = text "method", method_reason = text "method_reason",
+    failures = failures_of(own.failures) }, text "event" and list or by_stack(list))
 end
 
 local function from_folded(content)
