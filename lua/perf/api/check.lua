@@ -45,8 +45,8 @@ end
 -- Check a number: returns the mistake as text, or nil.
 local function number_fault(row, integer, v)
   if not (integer or row.least or row.most or row.above) then return end
-  local most = row.most or (row.least or row.above) and 2 ^ 53 or math.huge
-  if v >= (row.least or -math.huge) and v <= most and not (row.above and v <= row.above)
+  local most = row.most or (row.least or row.above) and 2 ^ 53 or integer and 2 ^ 64 or math.huge
+  if v >= (row.least or integer and -2 ^ 63 or -math.huge) and v <= most and not (row.above and v <= row.above)
     and not (integer and v ~= math.floor(v)) then return end
   return ("%s expected, got %s"):format(M.number(row), tostring(v))
 end

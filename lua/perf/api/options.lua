@@ -198,7 +198,7 @@ M["Profile:flamegraph"] = {
 -- Symbols and BPF ----------------------------------------------------------------------------------------------------
 
 M["perf.symbols.open"] = {
-  { "pid", "integer", "a process that runs; 0: this one" },
+  { "pid", "integer", "a process that runs; 0: this one", least = 0, most = 2 ^ 31 - 1, what = "a process number" },
   { "path", "string", "one file; addresses are those of its symbol table" },
   { "maps", "{table,...}", "`{addr=, filename=, pgoff=, len=, build_id=}` as in mmap records, of a process that may have "
     .. "ended" },

@@ -30,7 +30,7 @@ local function check_cpus(requested)
   if hole then bad("option 'cpus': nil at [%d]", hole) end
   local seen = {}
   for _, cpu in ipairs(requested) do
-    if type(cpu) ~= "number" or cpu < 0 or cpu ~= math.floor(cpu) then
+    if not host.is_cpu(cpu) then
       bad("option 'cpus': CPU number expected, got %s", tostring(cpu))
     end
     if seen[cpu] then bad("option 'cpus': CPU %d twice", cpu) end

@@ -161,6 +161,9 @@ function M.max_stack()
   return M.sysctl "kernel.perf_event_max_stack"
 end
 
+-- Can this value be a CPU's number, which is an int in the kernel?
+function M.is_cpu(v) return type(v) == "number" and v >= 0 and v < 2 ^ 31 and v == math.floor(v) end
+
 -- The numbers in the kernel's form of a list of CPUs: "0-3,6".
 function M.parse_cpus(text)
   local cpus = {}

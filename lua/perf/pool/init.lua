@@ -50,7 +50,7 @@ local function cpus_of(which)
   end
   if #which == 0 then argument.raise "option 'cpus': no CPU in it" end
   for _, cpu in ipairs(which) do
-    if type(cpu) ~= "number" or cpu < 0 or cpu ~= math.floor(cpu) then
+    if not host.is_cpu(cpu) then
       argument.raisef("option 'cpus': '%s' is no CPU's number", tostring(cpu))
     end
   end
