@@ -198,6 +198,10 @@ probes.ffi = flag("LuaJIT's FFI (PERF_NO_FFI chooses the C API)", function() ret
 
 probes.puc = flag("PUC Lua", function() return not rawget(_G, "jit") end)
 
+probes.yields_in_pcall = flag("LuaJIT or Lua 5.2, which can yield within pcall", function()
+  return rawget(_G, "jit") or _VERSION ~= "Lua 5.1"
+end)
+
 -- "luajit", or the oldest version of the language (LuaJIT is 5.1).
 probes.lua = function(version)
   if version == "luajit" then

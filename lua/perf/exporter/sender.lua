@@ -274,7 +274,7 @@ end
 -- @return whether a step is due
 function Sender:add(span)
   self.made = self.made + 1
-  local own = self.giving and self.giving[1] == sending.running()
+  local own = self.giving and sending.active(self.giving)
   if self.closed or own then
     self.dropped = self.dropped + 1
     if own then self.last_error = "spans that the exporter itself makes are dropped" end

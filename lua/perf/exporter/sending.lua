@@ -13,15 +13,20 @@ local sending = false -- the coroutine in which a function sends, as returned by
 local MAIN = {} -- stands for the main program, for which coroutine.running may return nil
 local weak = { __mode = "v" }
 
-function M.running() return coroutine.running() or MAIN end
-
 -- The running coroutine, which may be collected if it waits.
-function M.owner() return setmetatable({ M.running() }, weak) end
+function M.owner() return setmetatable({ coroutine.running() or MAIN }, weak) end
 
 -- Whether a coroutine still runs or waits.
 function M.alive(owner)
   local co = owner[1]
   return co == MAIN or co ~= nil and coroutine.status(co) ~= "dead"
+end
+
+-- Whether a coroutine runs, perhaps by one that it has resumed.
+function M.active(owner)
+  local co = owner[1]
+  local status = co == MAIN and "running" or co and coroutine.status(co)
+  return status == "running" or status == "normal"
 end
 
 -- Prepare a list for spans. list.spans is the number of spans that count by it now; list.sending is the sum (false: 0), which is

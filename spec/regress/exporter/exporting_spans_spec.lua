@@ -27,6 +27,19 @@ describe("an exporter that makes spans of its own tracer", function()
     end
   end)
 
+  it("is called once even if it makes them in a coroutine", function()
+    local calls, tracer = 0, nil
+    tracer = perf.tracer { events = false, delay = 0, exporter = function()
+      calls = calls + 1
+      assert(calls < 100)
+      coroutine.wrap(function() tracer:start("within"):finish() end)()
+    end }
+    tracer:start("work"):finish()
+    tracer:close()
+    assert.equal(1, calls)
+    assert.same({ 2, 1, 1, 0 }, stats(tracer))
+  end)
+
   it("cannot flush or close the tracer", function()
     local seen, tracer = {}, nil
     tracer = perf.tracer { events = false, delay = 1000, exporter = function()

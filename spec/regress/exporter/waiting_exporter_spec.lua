@@ -10,7 +10,7 @@ end
 describe("an exporter function that yields", function()
   local waits, tracer
   before_each(function()
-    if _VERSION == "Lua 5.1" and not rawget(_G, "jit") then pending "Lua 5.1 cannot yield within pcall" end
+    requires { yields_in_pcall = true }
     waits = true
     tracer = perf.tracer { events = false, delay = 3600, exporter = function()
       if waits then coroutine.yield() end
