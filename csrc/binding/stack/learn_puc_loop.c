@@ -201,9 +201,9 @@ static uint64_t find_frame(struct pb_puc_learner *w)
 
 static void try_slots(struct pb_puc_learner *w, uint64_t frame)
 {
-	for (uint16_t o = 0; o < 896 * sizeof(void *); o += (uint16_t)sizeof(void *))
+	for (size_t o = 0; o < 896 * sizeof(void *); o += sizeof(void *))
 		if (seen_at(w->stacks, frame + o) != seen_at(w->stacks + PB_PUC_STACKS - 1, frame + o))
-			try_local(w, o);
+			try_local(w, (uint16_t)o);
 }
 
 void pb_puc_learn_allocation(struct pb_puc_learner *w)

@@ -31,7 +31,7 @@ describe("a running profiler at safe points", function()
 
   local function names_functions(meanwhile)
     local prof = profile(meanwhile)
-    -- What `meanwhile` does is left out: it may take as long, and calls methods of the library that have no name.
+    -- `meanwhile` is left out: it may take as long, and calls methods of the library that have no name.
     assert.is_true(profiling.under(prof, "string.find") > profiling.under(prof, "search") / 2, profiling.text(prof))
     assert.is_true(profiling.under(prof, "string.find") > 0.05e9, profiling.text(prof))
     assert.equal(0, profiling.under(prof, "(C function)", "search"), profiling.text(prof))
