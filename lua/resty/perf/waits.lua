@@ -122,27 +122,27 @@ local function split(key)
   return tonumber(route), tonumber(key - route * 0x100000000ULL)
 end
 
--- Iterators over the rows of the open accounting. `rows` gives route's number, site's number, row; `latencies` gives route's
--- number, status, bit of the method, row.
-function M.rows()
+-- An iterator over an array of the open accounting: gives route's number, the rest of the key, row.
+local function iterate(array, length)
   local i, w = -1, accounting.waits
   return function()
     i = i + 1
-    if not w or i >= w.rows then return nil end
-    local row = w.row + i
-    local route, site = split(row.key)
-    return route or -1, site, row
+    if not w or i >= w[length] then return nil end
+    local row = w[array] + i
+    local route, rest = split(row.key)
+    return route or -1, rest, row
   end
 end
 
+-- Iterators over the rows of the open accounting. `rows` gives route's number, site's number, row; `latencies` gives route's
+-- number, status, bit of the method, row.
+function M.rows() return iterate("row", "rows") end
+
 function M.latencies()
-  local i, w = -1, accounting.waits
+  local next_row = iterate("latency", "latencies")
   return function()
-    i = i + 1
-    if not w or i >= w.latencies then return nil end
-    local row = w.latency + i
-    local route, rest = split(row.key)
-    return route or -1, math.floor(rest / 256), rest % 256, row
+    local route, rest, row = next_row()
+    if route then return route, math.floor(rest / 256), rest % 256, row end
   end
 end
 
