@@ -30,13 +30,7 @@ describe("resty.perf, while a turn blocks the worker,", function()
     return found
   end
 
-  local function line_of(text)
-    local n = 0
-    for line in util.read_file "spec/nginx/blocked_app.lua":gmatch "([^\n]*)\n" do
-      n = n + 1
-      if line:find(text, 1, true) then return "blocked_app.lua:" .. n end
-    end
-  end
+  local function line_of(text) return util.line_of("spec/nginx/blocked_app.lua", text) end
 
   it("finds the line of a loop", function()
     local f = blocked "spin"

@@ -8,15 +8,7 @@ local function split(line, separator)
   return parts
 end
 
--- The number of the line with a text in the handlers' file.
-local function line_of(text)
-  local n = 0
-  for line in util.read_file "spec/nginx/waits_app.lua":gmatch "([^\n]*)\n" do
-    n = n + 1
-    if line:find(text, 1, true) then return "waits_app.lua:" .. n end
-  end
-  error("no line has " .. text)
-end
+local function line_of(text) return util.line_of("spec/nginx/waits_app.lua", text) end
 
 describe("resty.perf counts where requests wait:", function()
   local s

@@ -42,4 +42,9 @@ function sampled.failures(stacks)
   return ("%d samples; %s"):format(stacks.samples, table.concat(list, ", "))
 end
 
+--- Writes "whole" if 99.5 % of the samples have their whole stacks, else what they have. For spec.support.whole_stacks.
+function sampled.say_whole(stacks, percent)
+  io.write(percent >= 99.5 and "whole" or ("%.1f %% are whole, of %s"):format(percent, sampled.failures(stacks)))
+end
+
 return sampled

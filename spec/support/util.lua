@@ -100,6 +100,16 @@ function util.read_file(path)
   return text
 end
 
+--- "FILE:LINE", without a directory, of the first line of a file that contains a text; raises if there is none.
+function util.line_of(path, text)
+  local n = 0
+  for line in util.read_file(path):gmatch "([^\n]*)\n" do
+    n = n + 1
+    if line:find(text, 1, true) then return ("%s:%d"):format(path:match "[^/]*$", n) end
+  end
+  error("no line has " .. text)
+end
+
 --- Writes a file; replaces its content.
 function util.write_file(path, text)
   local f = assert(io.open(path, "wb"))

@@ -2,7 +2,7 @@
 -- ends or fails, the global state still names it, though it has no frame on the C stack any more; its base in a register was
 -- taken for the resumer's, whose stack lies nearby. While pcall moves its arguments, the distance to the frame that it makes was
 -- taken for a link. When a stack grows, the old one is freed before the thread has the new address.
-local util = require "spec.support.util"
+local has_all_its_stacks = require "spec.support.whole_stacks"
 
 -- This runs in a new process, where the stacks of threads lie near each other.
 local TEXT = [[
@@ -21,7 +21,7 @@ local TEXT = [[
     end
     return stack.n > #places
   end)
-  io.write(whole >= 99.5 and "whole" or ("%%.1f %%%% are whole, of %%s"):format(whole, sampled.failures(stacks)))
+  sampled.say_whole(stacks, whole)
 ]]
 
 describe("a program that switches coroutines all the time", function()
@@ -40,12 +40,6 @@ describe("a program that switches coroutines all the time", function()
       local function deep(n) return n == 0 and 0 or 1 + deep(n - 1) end
       for _ = 1, 10 do coroutine.wrap(deep)(150) end]],
   } do
-    it(title .. " has all its stacks", function()
-      requires { jit_arch = "x64", perf_open = "user", nosan = true, nostress = true }
-      util.with_tmpname(function(path)
-        util.write_file(path, TEXT:format(program))
-        assert.same({ "whole", 0 }, { util.shell(("%s %s"):format(util.lua(), path)) })
-      end)
-    end)
+    it(title .. " has all its stacks", function() has_all_its_stacks(TEXT:format(program)) end)
   end
 end)
