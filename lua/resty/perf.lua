@@ -457,12 +457,13 @@ function M.worker()
     known = accounting.known() }
 end
 
--- The sums of all workers; `pause` is called now and then.
+-- The sums of all workers; `pause` is called now and then. This worker's counts are published first: a counter that a page has
+-- shown never goes back, even if this worker is killed at once.
 local function sums(pause)
   if not config then return nil end
+  publish()
   local found = totals.read(config.dict, accounting.phases, config.names.shown, running and writer or nil, pause)
   if found and config.waits then
-    if running and waits_writer then waits_writer.add() end
     found.waits = shared_waits.read(config.dict, config.shown, pause)
   end
   if found and config.blocked then found.blocked = blocked.read(config.dict, config.names.shown) end

@@ -38,6 +38,19 @@ describe("resty.perf and workers", function()
     for line in s:errors():gmatch "[^\n]+" do assert.truthy(line:find "exited on signal 9", line) end
   end)
 
+  -- A page used to show counts of its worker that were not published yet: the worker's death took them back.
+  it("does not lose what a page has shown, even if the page's worker is killed", function()
+    s = server.start { server = hello, init_worker = "app.start{events='page-faults:u'}" }
+    for n = 1, 3 do
+      s:get "/hello"
+      assert.equal(2 * n - 1, requests())
+      local worker = s:workers()[1]
+      kit.kill(worker, 9)
+      s:wait(function() return s:workers()[1] ~= worker and s:get "/hello" == "hello\n" end)
+      assert.equal(2 * n, requests())
+    end
+  end)
+
   it("samples one of n requests, by a header and by route", function()
     s = server.start { server = hello .. [[
       location /all { content_by_lua_block { perf.content(ngx.say, "all") } }]],
