@@ -1,5 +1,5 @@
 -- A bounded queue of finished spans. A span that does not fit is refused, and the caller counts it: a tracer neither waits nor
--- grows.
+-- grows. Only push changes `pushed` and only take changes `taken`, so a debug hook may take while it interrupts a push.
 local Queue = {}
 Queue.__index = Queue
 
@@ -9,47 +9,35 @@ local M = {}
 function M.new(size)
   local slots = {}
   for i = 1, size do slots[i] = false end -- all at once: a growing table would be copied
-  return setmetatable({ slots = slots, size = size, first = 1, n = 0 }, Queue)
+  return setmetatable({ slots = slots, size = size, pushed = 0, taken = 0 }, Queue)
 end
+
+-- The number of elements.
+function Queue:length() return self.pushed - self.taken end
 
 -- Append. Returns false when it is full.
 function Queue:push(v)
-  local n = self.n
-  local size = self.size
-  if n == size then return false end
-  local at = self.first + n
-  if at > size then at = at - size end
-  self.slots[at] = v
-  self.n = n + 1
+  local pushed, size = self.pushed, self.size
+  if pushed - self.taken == size then return false end
+  self.slots[pushed % size + 1] = v
+  self.pushed = pushed + 1
   return true
 end
 
 -- Move up to `most` elements from the front into an array. Returns their number.
 function Queue:take(most, into)
-  local n = self.n < most and self.n or most
-  local slots, first, size = self.slots, self.first, self.size
-  local at = first
-  for i = 1, n do -- all of them before any is removed: memory may run out
-    into[i] = slots[at]
-    at = at == size and 1 or at + 1
-  end
-  self.first, self.n = at, self.n - n
-  for _ = 1, n do
-    slots[first] = false
-    first = first == size and 1 or first + 1
-  end
+  local slots, size, taken = self.slots, self.size, self.taken
+  local n = math.min(self.pushed - taken, most)
+  for i = 1, n do into[i] = slots[(taken + i - 1) % size + 1] end -- before any is removed: memory may run out
+  for i = 1, n do slots[(taken + i - 1) % size + 1] = false end
+  self.taken = taken + n
   return n
 end
 
 -- The oldest element, or nil.
-function Queue:peek()
-  return self.n > 0 and self.slots[self.first] or nil
-end
+function Queue:peek() return self.pushed > self.taken and self.slots[self.taken % self.size + 1] or nil end
 
 -- Remove all. Returns their number.
-function Queue:clear()
-  local n = self:take(self.n, {})
-  return n
-end
+function Queue:clear() return (self:take(self:length(), {})) end
 
 return M

@@ -6,7 +6,9 @@
 -- step that encodes handles a few dozen spans. In nginx the same function runs in a timer instead (transport.spawn) and waits as
 -- nginx does.
 --
--- Always made = sent + dropped + queued, where the spans of a batch that is being sent count as queued.
+-- Only four numbers are counted, and each is changed in one place at a time, even if a debug hook sends: the spans that the queue
+-- has taken and given out, those it `refused`, those that arrived (`sent`), and those of batches that are being sent (`flying`).
+-- So it is always true that made = sent + dropped + queued: see Sender:stats.
 local at_exit = require "perf.base.at_exit"
 local core = require "perf.core"
 local clock = require "perf.base.clock"
@@ -74,9 +76,7 @@ local function post(self, body, n, signal)
 end
 
 -- Account for n spans that were being sent: some arrived, the others are dropped.
-local function settle(self, n, arrived)
-  self.flying, self.sent, self.dropped = self.flying - n, self.sent + arrived, self.dropped + n - arrived
-end
+local function settle(self, n, arrived) self.flying, self.sent = self.flying - n, self.sent + arrived end
 
 local function fail(self, message)
   self.failures, self.last_error = self.failures + 1, tostring(message)
@@ -121,10 +121,9 @@ local function finished_at(span) return span.finished or span.start + span.durat
 
 -- Whether there is something to send now.
 local function due(self)
-  local n = self.queue.n
-  if n == 0 then return false end
-  if n >= self.most or self.flushing then return true end
-  return finished_at(self.queue:peek()) + self.delay <= clock.now()
+  local oldest = self.queue:peek()
+  if not oldest then return false end
+  return self.flushing or self.queue:length() >= self.most or finished_at(oldest) + self.delay <= clock.now()
 end
 
 local function metrics_due(self) return self.metrics and not self.closed and self.metrics:due(clock.now()) end
@@ -174,10 +173,12 @@ local function hand_over(self)
   end
 end
 
+local function is_delivering(self) return type(self.work) == "thread" and coroutine.status(self.work) ~= "suspended" end
+
 local function ended(self, ok, message)
   self.work = nil
   if not ok then -- a bug of ours, or of an exporter: the batch is lost, the program goes on
-    self.dropped, self.flying = self.dropped + self.flying, 0
+    self.flying = 0
     fail(self, message)
   end
 end
@@ -204,7 +205,7 @@ local function open_transport(self)
   if self.transport then return true end
   local ok, message = new_transport(self)
   if ok then return true end
-  self.dropped = self.dropped + self.queue:clear()
+  self.queue:clear()
   self.last_error = message
   return false
 end
@@ -222,7 +223,7 @@ local function step_in_timer(self, now)
   -- A worker that exits starts no timer with a delay, and its last span may come at any moment.
   local exiting = self.transport.exiting()
   self.next_step = exiting and now or now + GLANCE
-  if self.work or self.queue.n == 0 or self.scheduled == 0 then return end
+  if self.work or self.queue:length() == 0 or self.scheduled == 0 then return end
   local delay = (exiting or due(self)) and 0 or self.delay / 1e9
   if self.scheduled and delay > 0 then return end
   local ok, message = self.transport.spawn(delay, function(premature)
@@ -250,11 +251,11 @@ function Sender:step()
   if not self.work then
     if not due(self) and not metrics_due(self) then
       self.next_step = now + GLANCE
-      return self.queue.n > 0 and self.delay / 1e9 or nil
+      return self.queue:length() > 0 and self.delay / 1e9 or nil
     end
     self.work = coroutine.create(deliver)
   end
-  if coroutine.status(self.work) ~= "suspended" then return nil end -- a hook called this while it runs
+  if is_delivering(self) then return nil end -- a hook called this
   local ok, wake = coroutine.resume(self.work, self)
   if not ok or coroutine.status(self.work) == "dead" then
     ended(self, ok, wake)
@@ -273,44 +274,40 @@ end
 -- @param span a Span that no longer changes
 -- @return whether a step is due
 function Sender:add(span)
-  self.made = self.made + 1
   local own = self.giving and sending.active(self.giving)
   if self.closed or own then
-    self.dropped = self.dropped + 1
+    self.refused = self.refused + 1
     if own then self.last_error = "spans that the exporter itself makes are dropped" end
     return false
   end
-  local queue = self.queue
-  if not queue:push(span) then self.dropped = self.dropped + 1 end
-  if self.work then return finished_at(span) >= self.next_step end
-  return queue.n >= self.most or finished_at(span) >= self.next_step
+  if not self.queue:push(span) then self.refused = self.refused + 1 end
+  return finished_at(span) >= self.next_step or not self.work and self.queue:length() >= self.most
 end
 
 -- Send everything that is queued now: wait for that, and retry. In nginx it does not wait: a timer sends.
 -- @param limit seconds
 -- @return true, or nil, message, "ETIMEDOUT", or "EIO" if spans were dropped since the last flush
 function Sender:flush(limit)
-  if is_giving(self) or type(self.work) == "thread" and coroutine.status(self.work) ~= "suspended" then
+  if is_giving(self) or is_delivering(self) then
     return nil, "the exporter itself cannot flush or close its tracer", "EDEADLK"
   end
   local deadline, dropped = clock.now() + limit * 1e9, self.told
   self.flushing, self.hurries = true, self.hurries + 1
   local metrics = metrics_due(self)
-  while self.queue.n > 0 or self.work or metrics do
+  while self.queue:length() > 0 or self.work or metrics do
     -- Before the step: on a busy machine the last attempt may come only after the deadline.
     local left = (deadline - clock.now()) / 1e9
     local wake = self:step()
     if self.transport and self.transport.spawn then break end
     metrics = metrics and self.work -- once
-    if left <= 0 and (self.queue.n > 0 or self.work) then
+    if left <= 0 and (self.queue:length() > 0 or self.work) then
       self.flushing = nil
-      return nil, ("spans not sent yet: %d (%s)"):format(self.queue.n + self.flying, self.last_error or "the time is over"),
-        "ETIMEDOUT"
+      return nil, ("spans not sent yet: %d (%s)"):format(self:stats().queued, self.last_error or "the time is over"), "ETIMEDOUT"
     end
     if self.work and wake > 0 then self.transport.wait(math.min(left, wake)) end
   end
-  self.flushing, self.told = nil, self.dropped
-  if self.dropped > dropped then
+  self.flushing, self.told = nil, self:stats().dropped
+  if self.told > dropped then
     return nil, self.closed and "spans were made after the tracer was closed" or self.last_error or "spans were dropped", "EIO"
   end
   return true
@@ -323,7 +320,7 @@ end
 function Sender:close(limit, at_end)
   limit = limit or CLOSE
   if self.closed then return true end
-  if is_giving(self) then return self:flush(limit) end
+  if is_giving(self) or is_delivering(self) then return self:flush(limit) end
   if core.fork_generation() ~= self.generation then
     self.closed = true
     return true
@@ -332,9 +329,9 @@ function Sender:close(limit, at_end)
   begin_closing(self, limit)
   if self.metrics then self.metrics.next_export = 0 end
   local ok, message, code = self:flush(limit)
-  self.closed, self.work = true, nil
-  self.dropped, self.flying = self.dropped + self.queue:clear() + self.flying, 0
-  self.told = self.dropped
+  self.queue:clear()
+  self.closed, self.work, self.flying = true, nil, 0
+  self.told = self:stats().dropped
   if self.transport and not self.transport.spawn then self.transport.close() end
   return ok, message, code
 end
@@ -342,10 +339,17 @@ end
 -- In the child of a fork: drop the queue and the connection, which belong to the parent.
 function Sender:forked()
   self.generation = core.fork_generation()
-  self.queue:clear()
+  self.queue = Queue.new(self.queue.size)
   self.inherited = { self.inherited, self.transport, self.work } -- closing it would end the parent's
   self.transport, self.work, self.flushing = nil, nil, nil
-  self.made, self.sent, self.dropped, self.told, self.flying, self.failures, self.last_error = 0, 0, 0, 0, 0, 0, nil
+  self.sent, self.refused, self.told, self.flying, self.failures, self.last_error = 0, 0, 0, 0, 0, nil
+end
+
+-- The numbers of spans.
+function Sender:stats()
+  local queue, sent, flying = self.queue, self.sent, self.flying
+  return { made = queue.pushed + self.refused, sent = sent, dropped = self.refused + queue.taken - flying - sent,
+    queued = queue:length() + flying, failures = self.failures, last_error = self.last_error }
 end
 
 -- At their end, Lua 5.1 and LuaJIT unload libraries before they finalize objects that are created meanwhile, such as a last
@@ -363,8 +367,8 @@ end
 -- not full is sent), retry (seconds for which a batch is retried), metrics
 function M.new(exporter, options)
   local self = setmetatable({ exporter = exporter, resource = options.resource, queue = Queue.new(options.queue),
-    most = options.batch, most_bytes = options.bytes, delay = options.delay * 1e9, retry = options.retry, made = 0, sent = 0,
-    dropped = 0, told = 0, flying = 0, failures = 0, hurries = 0, next_step = 0, armed = 0,
+    most = options.batch, most_bytes = options.bytes, delay = options.delay * 1e9, retry = options.retry, sent = 0,
+    refused = 0, told = 0, flying = 0, failures = 0, hurries = 0, next_step = 0, armed = 0,
     generation = core.fork_generation(), sources = setmetatable({}, { __mode = "k" }) }, Sender)
   if type(exporter) ~= "function" then
     local _

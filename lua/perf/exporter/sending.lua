@@ -52,7 +52,24 @@ function M.leave_out(counts, list, before)
   return cost
 end
 
-local function done(costs, ok, ...)
+local can_yield = coroutine.isyieldable or function() -- Lua 5.1 and 5.2
+  local co, main = coroutine.running()
+  return co ~= nil and not main
+end
+
+local function begin()
+  local costs, owner = {}, M.owner()
+  for list in pairs_of(watched) do
+    if list.spans > 0 and not list.released then costs[list] = counts_read.start(list.meter, list.layout, list.words) end
+  end
+  sending = owner
+  return costs
+end
+
+local resume
+
+-- fn has ended, failed, or yielded: what others do before it goes on is not its cost.
+local function stopped(co, costs, ok, ...)
   sending = false
   for list, cost in pairs_of(costs) do
     if counts_read.stop(list.meter, cost) then
@@ -61,20 +78,24 @@ local function done(costs, ok, ...)
     end
   end
   if not ok then argument.rethrow(...) end
+  if co and coroutine.status(co) ~= "dead" then return resume(co, coroutine.yield(...)) end
   return ...
 end
 
--- Call a function that sends.
--- @param ... its arguments
+function resume(co, ...)
+  local costs = begin()
+  return stopped(co, costs, coroutine.resume(co, ...))
+end
+
+-- Call a method that sends.
+-- @param fn the method
+-- @param sender its object, whose exporter may be a function that yields
+-- @param ... further arguments
 -- @return what fn returns; its error passes through
-function M.excluded(fn, ...)
-  if sending and M.alive(sending) then return fn(...) end -- an exporter that calls flush: the outer call counts it
-  local costs, owner = {}, M.owner()
-  for list in pairs_of(watched) do
-    if list.spans > 0 and not list.released then costs[list] = counts_read.start(list.meter, list.layout, list.words) end
-  end
-  sending = owner
-  return done(costs, pcall(fn, ...))
+function M.excluded(fn, sender, ...)
+  if sending and M.alive(sending) then return fn(sender, ...) end -- an exporter that calls flush: the outer call counts it
+  if type(sender.exporter) == "function" and can_yield() then return resume(coroutine.create(fn), sender, ...) end
+  return stopped(nil, begin(), pcall(fn, sender, ...))
 end
 
 return M

@@ -304,10 +304,7 @@ end
 -- @treturn table `{made=, sent=, dropped=, queued=, failures=, last_error=}`: failures is the number of failed attempts to send
 function Tracer:stats()
   leave_parent(self)
-  local s = self.sender
-  if not s then return { made = 0, sent = 0, dropped = 0, queued = 0, failures = 0 } end
-  return { made = s.made, sent = s.sent, dropped = s.dropped, queued = s.queue.n + s.flying, failures = s.failures,
-    last_error = s.last_error }
+  return self.sender and self.sender:stats() or { made = 0, sent = 0, dropped = 0, queued = 0, failures = 0 }
 end
 
 --- Histograms of counts by span name, in Prometheus' text format; needs the option metrics.

@@ -113,4 +113,27 @@ describe("the cost of sending", function()
     assert.is_true(n >= 900 and n < 900 + PAGES / 2, n)
     assert.is_true(own >= 0 and own < PAGES / 2, own)
   end)
+
+  -- The story: while an exporter function waited (it yielded), the work of all other coroutines was taken for the cost of
+  -- sending.
+  it("does not include what other coroutines do while the exporter waits", function()
+    requires { yields_in_pcall = true }
+    local t = assert(perf.tracer { events = "page-faults", delay = 1000, exporter = function()
+      for _ = 1, 2 do
+        kit.touch_pages(PAGES)
+        coroutine.yield()
+      end
+    end })
+    t:start "before":finish()
+    local span = t:start "span"
+    local flush = coroutine.wrap(function() return t:flush() end)
+    for _ = 1, 2 do
+      flush()
+      kit.touch_pages(300)
+    end
+    assert.is_true(flush())
+    span:finish()
+    local n = faults(span)
+    assert.is_true(n >= 600 and n < PAGES / 2, n)
+  end)
 end)

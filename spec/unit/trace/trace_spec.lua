@@ -58,7 +58,7 @@ describe("perf.exporter.queue", function()
     end
     q:push(1)
     assert.equal(1, q:clear())
-    assert.equal(0, q.n)
+    assert.equal(0, q:length())
   end)
 end)
 
