@@ -15,6 +15,7 @@ local base = require "resty.core.base"
 local blocked = require "resty.perf.blocked"
 local commands = require "resty.perf.commands"
 local events = require "resty.perf.worker_events"
+local handover = require "resty.perf.handover"
 local host = require "resty.perf.host"
 local accounting = require "resty.perf.accounting"
 local clients = require "resty.perf.clients"
@@ -240,6 +241,7 @@ end
 function M.install()
   if M.installed then return end
   M.installed = true
+  if ngx.get_phase() == "init" then handover.prepare() end
   load_all()
   yields.install(ngx, { leave = accounting.leave, back = accounting.back, turn = accounting.turn, serial = accounting.serial,
     at = waits.at, request = get_request },
@@ -365,6 +367,7 @@ function M.start(opts)
   local c = options.check(opts)
   M.install()
   config = c
+  handover.join()
   leave_mark()
   commands.prepare(config.dict)
   local command = commands.newest(config.dict, config.mark)

@@ -86,7 +86,7 @@ function M.start(opts)
   local p = ports(2)
   local self = setmetatable({ dir = dir, port = p[1], h2port = p[2], opts = opts }, Server)
   self:configure()
-  local nginx = ("nginx -p %s -c %s/nginx.conf -e %s/error.log"):format(dir, dir, dir)
+  local nginx = ("$(command -v nginx) -p %s -c %s/nginx.conf -e %s/error.log"):format(dir, dir, dir)
   if opts.capability then
     local user = "--reuid=www-data --regid=www-data --clear-groups --inh-caps=%s --ambient-caps=%s"
     nginx = ("chown www-data %s; setpriv %s %s"):format(dir, (user:gsub("%%s", "+dac_read_search,+" .. opts.capability)), nginx)
@@ -202,7 +202,16 @@ function Server:wait(f)
   error("waited in vain; error.log:\n" .. self:log(), 2)
 end
 
-function Server:master() return tonumber((util.read_file(self.dir .. "/nginx.pid"):match "%d+")) end
+-- The process id in a file; nil if there is no file.
+local function pid_in(name)
+  local f = io.open(name)
+  local text = f and f:read "*a"
+  if f then f:close() end
+  return text and tonumber((text:match "%d+"))
+end
+
+--- The master's process id; nil for a moment while a binary upgrade begins.
+function Server:master() return pid_in(self.dir .. "/nginx.pid") end
 
 --- The workers' process ids.
 function Server:workers()
@@ -233,14 +242,16 @@ function Server:remove() os.execute("rm -rf " .. self.dir) end
 function Server:stop()
   if self.stopped then return end
   self.stopped = true
-  local master = self:master()
-  kit.kill(master, 15)
-  self:wait(function()
-    local f = io.open("/proc/" .. master .. "/stat")
-    local text = f and f:read "*a"
-    if f then f:close() end
-    return not text or text:find "%) Z"
-  end)
+  for _, name in ipairs { "/nginx.pid.oldbin", "/nginx.pid" } do
+    local master = pid_in(self.dir .. name)
+    if master then kit.kill(master, 15) end
+    self:wait(function()
+      local f = master and io.open("/proc/" .. master .. "/stat")
+      local text = f and f:read "*a"
+      if f then f:close() end
+      return not text or text:find "%) Z"
+    end)
+  end
   self:remove()
 end
 

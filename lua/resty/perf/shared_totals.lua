@@ -100,18 +100,22 @@ function M.writer(dict, accounting, admit)
     for i = running, running + #rows do values[i] = 0 end
   end
 
-  local function take()
+  -- Add what ended workers have counted.
+  -- @param from record.take or record.adopt
+  local function add_earlier(from)
     local earlier = slots.array(layout.worker)
-    record.take(function(name, n)
+    local any = from(function(name, n)
       if name ~= "" then return array_of(admit(name), n) end
       return n == layout.worker and earlier or nil
     end)
     drop_running(earlier)
     add(own, earlier, layout.worker)
+    return any
   end
 
   local function put(over)
-    if not record.number() then take() end
+    if not record.number() then add_earlier(record.take) end
+    if not over then add_earlier(record.adopt) end
     local list = {}
     for _, section in pairs_of(sections) do list[#list + 1] = section end
     local refused = not record.number() and "no memory" or record.write(list, over)
@@ -158,6 +162,7 @@ function M.writer(dict, accounting, admit)
 
   function writer.own()
     update_all()
+    if add_earlier(record.adopt) then put(false) end
     return sections, record.number(), text
   end
 

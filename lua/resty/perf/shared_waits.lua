@@ -132,16 +132,19 @@ function M.writer(dict, names, shown)
     end
   end
 
+  local function values_of(name, n)
+    local section = n == LENGTH and rows.at(name) or nil
+    if section then section.changed = true end
+    return section and section.values
+  end
+
   local function put(over)
     update()
     if not record.number() then
-      record.take(function(name, n)
-        local section = n == LENGTH and rows.at(name) or nil
-        if section then section.changed = true end
-        return section and section.values
-      end)
+      record.take(values_of)
       if not record.number() then return "no memory" end
     end
+    if not over then record.adopt(values_of) end
     local list = {}
     for _, section in pairs_of(rows.all) do list[#list + 1] = section end
     return record.write(list, over)

@@ -14,15 +14,12 @@
 -- A section is a name and an array of doubles. Its form: three doubles (length of the name, length of the array, doubles that
 -- follow), the name with zeros up to 8 bytes, and the runs of the array without its zeros: first index, length, doubles.
 local ffi = require "ffi"
-
-ffi.cdef 'int perf_resty_kill(int pid, int signal) __asm__("kill");'
+local handover = require "resty.perf.handover"
 
 local M = {}
 
-local ESRCH, GRAIN = 3, 4096
+local GRAIN = 4096
 local double = ffi.typeof "double[?]"
-
-local function is_alive(pid) return ffi.C.perf_resty_kill(pid, 0) == 0 or ffi.errno() ~= ESRCH end
 
 -- An array of n zeros; reuses an earlier array if one is given.
 function M.array(n, used)
@@ -92,64 +89,89 @@ local function parse(text)
   return tonumber(pid), tonumber(generation), text:sub(at, at + kind - 1), at + kind, tonumber(bytes)
 end
 
--- Take over a record whose worker has ended, or a new one. If this worker is killed before its first write, its claim stays: the
+-- Claim a record whose worker has ended, or a new one. If this worker is killed before it writes the record, its claim stays: the
 -- record is read, but no worker takes it.
--- @param array_of as for unpack_into: gets what its earlier owners have counted
--- @return {number=, generation=, claim=}; nil if the dictionary is full
-local function take(dict, kind, prefix, array_of)
+-- @return {number=, generation=, claim=}, the record's text; or nil, the dictionary's error if there was one
+local function claim(dict, prefix, n)
   local pid = ngx.worker.pid()
-  for n = 1, math.huge do
-    local text = dict:get(prefix .. "slot " .. n)
-    local owner, generation = parse(text)
-    if owner == 0 or owner == pid or not is_alive(owner) then
-      local claim = ("%sclaim %d %d"):format(prefix, n, generation)
-      local ok, message = dict:safe_add(claim, pid)
-      if ok then
-        text = dict:get(prefix .. "slot " .. n)
-        local _, now, its_kind, start, bytes = parse(text)
-        if now == generation then
-          if its_kind == kind then unpack_into(text, start, bytes, array_of) end
-          return { number = n, generation = generation + 1, claim = claim }
-        end
-        dict:delete(claim) -- another worker has been quicker
-      elseif message == "no memory" then
-        return nil
-      end
-    end
-  end
+  local owner, generation = parse(dict:get(prefix .. "slot " .. n))
+  if owner ~= 0 and owner ~= pid and handover.is_alive(owner) then return nil end
+  local key = ("%sclaim %d %d"):format(prefix, n, generation)
+  local ok, message = dict:safe_add(key, pid)
+  if not ok then return nil, message end
+  local text = dict:get(prefix .. "slot " .. n)
+  if select(2, parse(text)) == generation then return { number = n, generation = generation + 1, claim = key }, text end
+  dict:delete(key) -- another worker has been quicker
+end
+
+-- Write a record, and give up the claim. Returns nil or the dictionary's error.
+local function write(dict, prefix, slot, owner, kind, sections)
+  local text = ("%d %d %d %d\n"):format(owner, slot.generation, #kind, #sections) .. kind .. sections
+  local ok, message = dict:safe_set(prefix .. "slot " .. slot.number, text .. ("\0"):rep(-#text % GRAIN))
+  if not ok then return message end
+  if slot.claim then dict:delete(slot.claim) end
+  slot.claim = nil
 end
 
 -- This worker's record.
 -- @param dict ngx.shared.DICT
 -- @param kind text: records of another kind have other counts
 -- @param[opt] prefix of the keys
--- @return {number=, take=, write=}: number() is nil until take(array_of) has found a record, and added what its earlier owners
--- have counted to arrays; write(list, over) replaces it by the sections in `list`, {name=, values=, n=, changed=}, and returns
--- nil or the dictionary's error; `over` leaves it to another worker
+-- @return {number=, take=, adopt=, write=}: number() is nil until take(array_of) has found a record, and added what its earlier
+-- owners have counted to arrays; adopt(array_of) adds what ended workers of another master have counted, and returns whether
+-- there was any; write(list, over) replaces the record by the sections in `list`, {name=, values=, n=, changed=}, and returns nil
+-- or the dictionary's error; `over` leaves it to another worker
 function M.record(dict, kind, prefix)
   prefix = prefix or ""
   local slot
+  local tag = prefix .. kind
   local record = {}
 
   function record.number() return slot and slot.number end
 
-  function record.take(array_of) slot = take(dict, kind, prefix, array_of) end
+  function record.take(array_of)
+    local n, text = 0
+    repeat
+      n = n + 1
+      slot, text = claim(dict, prefix, n)
+    until slot or text == "no memory"
+    local _, _, its_kind, start, bytes = parse(text)
+    if slot and its_kind == kind then unpack_into(text, start, bytes, array_of) end
+  end
+
+  function record.adopt(array_of)
+    local texts = handover.take(tag)
+    for _, text in ipairs(texts) do unpack_into(text, 1, #text, array_of) end
+    return #texts > 0
+  end
+
+  -- Give records that no worker of this master will take to the other master's workers.
+  local function give_rest()
+    for n = 1, dict:get(prefix .. "slots") or 0 do
+      local rest, text = claim(dict, prefix, n)
+      if rest then
+        local _, _, its_kind, start, bytes = parse(text)
+        if bytes == 0 or handover.give(prefix .. (its_kind or ""), text:sub(start, start + bytes - 1)) then
+          write(dict, prefix, rest, 0, "", "")
+        else
+          dict:delete(rest.claim)
+        end
+      end
+    end
+  end
 
   function record.write(list, over)
-    local parts, size = {}, 0
+    local parts = {}
     for i, section in ipairs(list) do
       if section.changed then section.text, section.changed = pack(section.name, section.values, section.n), false end
-      parts[i], size = section.text, size + #section.text
+      parts[i] = section.text
     end
-    local text = ("%d %d %d %d\n"):format(over and 0 or ngx.worker.pid(), slot.generation, #kind, size) .. kind
-      .. table.concat(parts)
-    local ok, message = dict:safe_set(prefix .. "slot " .. slot.number, text .. ("\0"):rep(-#text % GRAIN))
-    if not ok then return message end
-    if slot.claim then dict:delete(slot.claim) end
-    slot.claim = nil
+    local refused = write(dict, prefix, slot, over and 0 or ngx.worker.pid(), kind, table.concat(parts))
+    if refused then return refused end
     dict:safe_add(prefix .. "slots", 0)
     local more = slot.number - (dict:get(prefix .. "slots") or 0)
     if more > 0 then dict:incr(prefix .. "slots", more) end -- too many if another worker does the same, which does no harm
+    if over and handover.is_upgrade() then give_rest() end
   end
 
   return record
