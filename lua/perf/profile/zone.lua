@@ -9,12 +9,17 @@ local argument = require "perf.base.argument"
 
 local M = {}
 
-local numbers, names = {}, {}
+local MOST, OTHER = 1000, "(other)" -- names, which are kept for ever; and the name of all later ones
+local numbers, names, known = {}, {}, 0
 
 local function number_of(name)
   argument.check_type(name, "string")
+  if known >= MOST then
+    name = OTHER
+    if numbers[name] then return numbers[name] end
+  end
   local number = core.new_zone() -- unique among all Lua states, since another one may run on this thread too
-  names[number], numbers[name] = name, number
+  names[number], numbers[name], known = name, number, known + 1
   return number
 end
 
@@ -49,7 +54,8 @@ local function finish(outer, ok, ...)
   return ...
 end
 
---- Label the code that runs from here on, or while a function runs.
+--- Label the code that runs from here on, or while a function runs. A Lua state has at most 1,000 names; later ones are all shown
+-- as "(other)".
 -- @tparam string name
 -- @tparam[opt] function fn its error is raised again unchanged
 -- @tparam any ... its arguments
