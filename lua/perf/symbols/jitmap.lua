@@ -26,9 +26,10 @@ end
 -- @return array of {start, end, name}
 function M.parse(text)
   local list = {}
-  for start, size, name in text:gmatch "(%x+)%s+(%x+)%s+([^\n]+)" do
-    local from, length = tonumber("0x" .. start), tonumber("0x" .. size) -- tonumber with a base may be limited to 32 bits
-    if from and length and length > 0 then list[#list + 1] = { from, from + length, name, #list } end
+  for line in text:gmatch "[^\n]+" do
+    local start, size, name = line:match "^%s*0?x?(%x+)%s+0?x?(%x+)%s+(.+)"
+    start, size = start and tonumber("0x" .. start), size and tonumber("0x" .. size) -- a base of 16 may limit it to 32 bits
+    if size and size > 0 then list[#list + 1] = { start, start + size, name, #list } end
   end
   table.sort(list, function(a, b)
     if a[1] ~= b[1] then return a[1] < b[1] end

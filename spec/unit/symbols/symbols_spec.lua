@@ -445,6 +445,14 @@ describe("a JIT's map", function()
     assert.is_nil(jitmap.search({}, 5))
   end)
 
+  it("may have 0x before its numbers, and lines of any length", function()
+    assert.same({ { 0x1000, 0x1040, "one", 0 } }, jitmap.parse "0x1000 0x40 one\n")
+    -- The story: the time to read such a line grew with the square of its length, and any user can write one.
+    for _, line in ipairs { ("a"):rep(2e6), "a " .. ("a"):rep(2e6), ("0"):rep(2e6), (" "):rep(2e6), "1" .. (" "):rep(2e6) } do
+      assert.same({ { 0x10, 0x18, "end", 0 } }, jitmap.parse(line .. "\n10 8 end"))
+    end
+  end)
+
   it("is not read if another user could have written it", function()
     requires{root = true}
     local read = require("perf.ext.symbols").read_owned
