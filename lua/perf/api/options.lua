@@ -284,8 +284,8 @@ local function exporter(endpoint, variables_of)
   return {
     { "endpoint", "string", "a URL of http or https", otherwise = endpoint, variables = variables_of "ENDPOINT" },
     { "headers", "table", "further headers of the requests, by name", variables = variables_of "HEADERS" },
-    { "timeout", "number", "seconds", above = 0, most = finite, what = "a number above 0", otherwise = 10, scale = 1e3,
-      variables = variables_of "TIMEOUT" },
+    { "timeout", "number", "seconds; 0: no limit", least = 0, most = finite, what = "a number from 0", otherwise = 10,
+      scale = 1e3, variables = variables_of "TIMEOUT" },
     { "compression", "string", "\"gzip\" with lua-zlib, or \"none\"", oneof = { "gzip", "none" }, noun = "compression",
       otherwise = "none", ignored = "nothing is compressed", variables = variables_of "COMPRESSION" },
     { "tls", "table", "settings for https", options = {

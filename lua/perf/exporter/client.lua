@@ -136,7 +136,8 @@ function M.new(name, options)
     warnings[#warnings + 1] = useless
     url = http.parse_url(rows.endpoint.otherwise)
   end
-  return setmetatable({ urls = class.urls(url, variable), headers = all_headers(o, url), timeout = math.min(o.timeout, LONGEST),
+  return setmetatable({ urls = class.urls(url, variable), headers = all_headers(o, url),
+    timeout = o.timeout == 0 and LONGEST or math.min(o.timeout, LONGEST),
     gzip = o.compression == "gzip", tls = o.tls, which = o.transport, warnings = warnings, useless = useless }, class)
 end
 

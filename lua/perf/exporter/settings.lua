@@ -41,7 +41,10 @@ local function read(warnings, row, check)
     M.warn(warnings, name, text, wrong .. "; " .. (row.ignored or "it is ignored"))
   else
     local v = tonumber(text)
-    if v and v < math.huge and not checks.wrong_number(row, v) then return row.scale and v / row.scale or v end
+    if v and v < math.huge and not checks.wrong_number(row, v) then
+      if v == 0 and name:find "_TIMEOUT$" then return math.huge end -- the specification: no limit
+      return row.scale and v / row.scale or v
+    end
     M.warn(warnings, name, text, checks.number(row) .. " expected; it is ignored")
   end
 end

@@ -44,8 +44,8 @@ describe("a wrong option", function()
   end)
 
   it("of an exporter is one too", function()
-    for _, v in ipairs { -1, 0, nan, huge } do
-      raises("option 'timeout': a number above 0 expected", function() perf.exporter.otlp { timeout = v } end)
+    for _, v in ipairs { -1, nan, huge } do
+      raises("option 'timeout': a number from 0 expected", function() perf.exporter.otlp { timeout = v } end)
     end
     raises("to 'otlp' (unknown option 'url')", function() perf.exporter.otlp { url = "x" } end)
     raises("to 'otlp' (unknown option 'cert'; did you mean 'certificate'?)",
@@ -92,6 +92,19 @@ describe("an endpoint", function()
   end)
 end)
 
+-- The story: a timeout of 0 was refused. OpenTelemetry's specification defines it as no limit.
+describe("a timeout of 0", function()
+  it("is no limit", function()
+    local longest = perf.exporter.otlp { timeout = 1e9 }.timeout
+    assert.is_true(longest > 1e6)
+    assert.equal(longest, perf.exporter.otlp { timeout = 0 }.timeout)
+    local code = [[local t = require "perf".tracer {events = false} print(t.sender.exporter.timeout, t.sender.retry)]]
+    local none = "OTEL_EXPORTER_OTLP_TIMEOUT=0 OTEL_BSP_EXPORT_TIMEOUT=0"
+    local output = util.shell(("env %s %s -e '%s' 2>&1"):format(none, util.lua(), code))
+    assert.matches(("^%s\tinf"):format(longest), output)
+  end)
+end)
+
 describe("a wrong variable of the environment", function()
   -- The resulting setting of a tracer, and its warnings.
   local code = ([[
@@ -127,8 +140,8 @@ describe("a wrong variable of the environment", function()
       check("OTEL_BSP_MAX_QUEUE_SIZE=" .. v, usual, "OTEL_BSP_MAX_QUEUE_SIZE=" .. v .. ":" .. size)
     end
     check("OTEL_BSP_MAX_EXPORT_BATCH_SIZE=0", usual, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE=0:" .. size)
-    for _, v in ipairs { "-5", "inf", "nan", "abc", "0" } do
-      check("OTEL_EXPORTER_OTLP_TIMEOUT=" .. v, usual, "OTEL_EXPORTER_OTLP_TIMEOUT=" .. v .. ": a number above 0 expected")
+    for _, v in ipairs { "-5", "inf", "nan", "abc" } do
+      check("OTEL_EXPORTER_OTLP_TIMEOUT=" .. v, usual, "OTEL_EXPORTER_OTLP_TIMEOUT=" .. v .. ": a number from 0 expected")
     end
     check("OTEL_METRIC_EXPORT_INTERVAL=0", usual, "OTEL_METRIC_EXPORT_INTERVAL=0: a number above 0 expected")
     check("OTEL_SPAN_EVENT_COUNT_LIMIT=-1", usual, "OTEL_SPAN_EVENT_COUNT_LIMIT=-1: a whole number from 0")
