@@ -5,7 +5,7 @@
 -- policy: which requests are counted, under which name, and where the counts go.
 --
 -- A request is identified by the address of its structure, which lasts through internal redirects, unlike ngx.ctx; nginx reports
--- its end to the accounting. A subrequest is recognized by the ctx table that its parent passed to the capture.
+-- its end to the accounting. A subrequest shares the account of its main request.
 -- @module resty.perf
 local argument = require "perf.base.argument"
 local at_exit = require "perf.base.at_exit"
@@ -87,35 +87,33 @@ local function note_uses()
   if waits_writer then waits.note_uses() end
 end
 
-local owners = setmetatable({}, { __mode = "k" }) -- the parent's address by the ctx table of its subrequests
-
-local function capture(ctx)
-  if type(ctx) ~= "table" then ctx = ctx == nil and {} or ctx end
-  if type(ctx) == "table" then owners[ctx] = get_request() end
-  return ctx
+-- Make a main request known, and count it if it is sampled.
+-- @param ended nginx has reported its end already
+local function admit(r, ended)
+  accounting.see()
+  if config.blind and not config.decide() then return accounting.admit(r, -1, ended and 1 or 0, 0) end
+  local route = config.find(host.variable(r, "uri") or "")
+  local counted = config.blind or config.decide(route, config.header and host.variable(r, config.header))
+  if counted then route = config.names.admit(route) end
+  local start = config.reports and host.start_time(r) or 0
+  if accounting.admit(r, counted and route_number(route) or -1, ended and 1 or 0, start) ~= 0 then return end
+  if counted and config.spans then spans.begin(config.spans, r, route, start) end
 end
 
 -- Call this if `enter` returned a negative `code`. Makes an unknown request known, and enters it if it is counted. Returns the
 -- same as enter.
 local function admit_and_enter(r, phase, code)
   if code ~= ENOENT then return 0 end
-  if ngx.is_subrequest then
-    local parent = owners[ngx.ctx]
-    return parent and accounting.alias(r, parent) == 1 and enter(r, phase) or 0
+  local main = accounting.main(r)
+  if not main and ngx.is_subrequest then return 0 end
+  if not main or main == r then
+    admit(r, phase == LOG)
+  elseif accounting.alias(r, main) == ENOENT then
+    admit(main)
+    accounting.alias(r, main)
   end
-  accounting.see()
-  local ended = phase == LOG and 1 or 0
-  if config.blind and not config.decide() then
-    accounting.admit(r, -1, ended, 0)
-    return 0
-  end
-  local route = config.find(ngx.var.uri)
-  local counted = config.blind or config.decide(route, config.header and ngx.var[config.header])
-  if counted then route = config.names.admit(route) end
-  local start = config.reports and start_time() or 0
-  if accounting.admit(r, counted and route_number(route) or -1, ended, start) ~= 0 then return 0 end
-  if counted and config.spans then spans.begin(config.spans, r, route) end
-  return enter(r, phase)
+  code = enter(r, phase)
+  return code > 0 and code or 0
 end
 
 -- Hooks ---------------------------------------------------------------------------------------------------------------
@@ -245,7 +243,7 @@ function M.install()
   load_all()
   yields.install(ngx, { leave = accounting.leave, back = accounting.back, turn = accounting.turn, serial = accounting.serial,
     at = waits.at, request = get_request },
-    { capture = capture, timer = run_timer, find = function(path) return config.find(path) end })
+    { timer = run_timer, find = function(path) return config.find(path) end })
 end
 
 -- Write the worker's record in the shared dictionary.
@@ -286,6 +284,7 @@ end
 -- Prepare the accounting that was just opened: its writer, and the route of timers.
 local function begin()
   numbers, names, free, noted = {}, {}, {}, {}
+  accounting.main(get_request()) -- that of a worker's start or of a timer, which is no subrequest
   waits.bound_peers(config.peers)
   writer = totals.writer(config.dict, accounting, config.names.admit)
   if config.blocked then
@@ -301,7 +300,7 @@ local function go(list)
   local set, message, code = events.open(list)
   if not set then return nil, message, code end
   local ok
-  ok, message, code = accounting.open(set, host, function() publish(true) end)
+  ok, message, code = accounting.open(set, host.functions, function() publish(true) end)
   if not ok then return nil, message, code end
   spans.forget()
   local called, failure = pcall(begin)
@@ -397,7 +396,7 @@ function M.request() return running and accounting.request(get_request()) or nil
 
 --- The running request's span, to put its context into requests that it makes: `perf.span():inject(headers)`.
 -- @treturn ?Span nil if it is not counted, or there is no tracer
-function M.span() return running and config.spans and spans.current(get_request()) or nil end
+function M.span() return running and config.spans and spans.current(accounting.main(get_request()) or get_request()) or nil end
 
 --- Profile this worker for some seconds; the calling request waits.
 -- @tparam string|table event as for `perf.profiler`

@@ -113,7 +113,8 @@ function Server:configure(changed)
   local values = { user = o.capability and "" or ("user %s;"):format(o.user or "www-data"),
     workers = o.workers or 1, dir = self.dir, modules = modules,
     tree = os.getenv "PWD", build = absolute(os.getenv "BUILD" or "build"), port = self.port, h2port = self.h2port,
-    log = o.log or "log_by_lua_block { perf.log() }", main = o.main or "", http = o.http or "", server = o.server or "",
+    log = o.log or "log_by_lua_block { perf.log() }", main = o.main or "", http = o.http or "",
+    server = ((o.server or ""):gsub("%$port", self.port)),
     init_worker = ((o.init_worker or "app.start()"):gsub("%$port", self.port)),
     app = o.app or "spec.nginx.app" }
   util.write_file(self.dir .. "/nginx.conf", (template:gsub("%$([%w_]+)", values)))

@@ -47,6 +47,7 @@ static int l_functions(lua_State *L)
 	FUNCTION(back);
 	FUNCTION(waits);
 	FUNCTION(admit);
+	FUNCTION(main);
 	FUNCTION(end);
 	FUNCTION(finish);
 	FUNCTION(route);

@@ -88,6 +88,8 @@ int pf_accounting_back(struct pf_accounting *a, const void *request, uint32_t ph
  * With a known parent, the request shares the parent's account, and a route >= 0 replaces the account's route. To change only the
  * route of a request, pass it as its own parent. Returns 1; 0 if the parent is not counted; -errno. */
 int pf_accounting_admit(struct pf_accounting *a, const void *request, const void *parent, int32_t route, int ended, double start);
+/* The main request of a request: itself, or the one whose subrequest it is. NULL: unknown. Call it with a main request first. */
+const void *pf_accounting_main(struct pf_accounting *a, const void *request);
 /* The host has ended the request. */
 void pf_accounting_end(struct pf_accounting *a, const void *request);
 

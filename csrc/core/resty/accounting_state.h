@@ -38,6 +38,7 @@ struct pf_accounting {
 	uint32_t cpu;           /* the word that counts CPU time; 0: none */
 	uint64_t ended_at;      /* when `ended` ended, and */
 	uint32_t status, method;
+	uint32_t main_at, main_tries; /* main_request.c: the place of the pointer, 0 while it is unknown */
 
 	struct pf_accounting_entry *entry;
 	uint32_t *bucket; /* as many as entries */

@@ -22,6 +22,7 @@ local signatures = {
   leave = "int (*)(void *, const void *)",
   back = "int (*)(void *, const void *, uint32_t, int, uint32_t, double)",
   admit = "int (*)(void *, const void *, const void *, int32_t, int, double)",
+  main = "void *(*)(void *, const void *)",
   ["end"] = "void (*)(void *, const void *)",
   finish = "int (*)(void *, const void *)",
   route = "int (*)(void *)",
@@ -80,6 +81,11 @@ function M.leave(r) return handle and leave(handle, r) or 0 end
 function M.back(r, phase, keep, site, from) return handle and back(handle, r, phase, keep, site or 0, from or 0) or 0 end
 function M.admit(r, route, ended, start) return handle and admit(handle, r, nil, route, ended, start) or 0 end
 function M.alias(r, known) return handle and admit(handle, r, known, -1, 0, 0) or 0 end
+-- The main request of a request, or nil if it is unknown.
+function M.main(r)
+  local main = handle and r ~= nil and c.main(handle, r)
+  return main and main ~= nil and main or nil
+end
 function M.reroute(r, route) return handle and r ~= nil and admit(handle, r, r, route, 0, 0) == 1 end
 function M.ended(r) if handle then c["end"](handle, r) end end
 

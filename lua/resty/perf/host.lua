@@ -1,6 +1,7 @@
--- Functions of nginx and its Lua module that the accounting calls. Some versions lack some of them.
+-- Functions of nginx and its Lua module for any request, by its address. Some versions lack some of them.
 local ffi = require "ffi"
 local pairs_of = require "perf.base.pairs"
+local get_request = require "resty.core.base".get_request
 
 ffi.cdef "void *ngx_http_cleanup_add(void *request, size_t n);"
 pcall(ffi.cdef, "int ngx_http_lua_ffi_get_resp_status(ngx_http_request_t *r);")
@@ -8,11 +9,30 @@ pcall(ffi.cdef, "int ngx_http_lua_ffi_req_get_method(ngx_http_request_t *r);")
 pcall(ffi.cdef, [[int ngx_http_lua_ffi_var_get(ngx_http_request_t *r, const char *name_data, size_t name_len, char *lowcase_buf,
   int capture_id, char **value, size_t *value_len, char **err);]])
 
-local host = {}
+pcall(ffi.cdef, "double ngx_http_lua_ffi_req_start_time(ngx_http_request_t *r);")
+
+local host = {} -- those that the accounting calls
 for name, symbol in pairs_of { add_end = "ngx_http_cleanup_add", get_status = "ngx_http_lua_ffi_get_resp_status",
   get_method = "ngx_http_lua_ffi_req_get_method", get_variable = "ngx_http_lua_ffi_var_get" } do
   local found, f = pcall(function() return ffi.C[symbol] end)
   host[name] = found and f or nil
 end
 
-return host
+local M = { functions = host }
+
+local value, size, message = ffi.new "char *[1]", ffi.new "size_t[1]", ffi.new "char *[1]"
+
+-- A variable of a request; nil if it has none of this name.
+function M.variable(r, name)
+  if r == get_request() then return ngx.var[name] end
+  local get = host.get_variable
+  if not get or get(r, name, #name, ffi.new("char[?]", #name), 0, value, size, message) ~= 0 then return nil end
+  return ffi.string(value[0], size[0])
+end
+
+-- When a request began, in seconds.
+function M.start_time(r)
+  return r == get_request() and ngx.req.start_time() or ffi.C.ngx_http_lua_ffi_req_start_time(r)
+end
+
+return M

@@ -27,12 +27,13 @@ function M.check(tracer)
 end
 
 -- Begin the span of a request that is counted.
-function M.begin(tracer, r, route)
+-- @param start when it began, in seconds
+function M.begin(tracer, r, route, start)
   open[key(r)] = tracer:start(route, { kind = "server", parent = tracer:extract(header) or false,
-    start_ns = ngx.req.start_time() * 1e9 })
+    start_ns = start * 1e9 })
 end
 
--- The running request's span, or nil.
+-- The span of a main request, or nil.
 function M.current(r) return open[key(r)] end
 
 -- The waits of the request that was finished last, as events.

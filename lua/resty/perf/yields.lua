@@ -9,7 +9,6 @@
 --   a separate turn     callbacks: timers, new threads, on_abort
 --
 -- coroutine.create, resume and wrap need no wrapper: the host switches between them without an event in between.
-local copy = require "perf.base.copy"
 local fit = require "resty.perf.routes".peer
 
 local M = {}
@@ -19,8 +18,7 @@ local M = {}
 -- @param turns {leave=, back=, turn=, serial=, request=}: of resty.perf.accounting; request() returns the address of the running
 -- request; at(phase, kind, peer, ...) returns the site of a call and the time, for
 -- `back`
--- @param hooks {capture=, timer=, find=}: capture(ctx) returns the ctx table of a subrequest, the given one or a new one;
--- timer(fn, ...) runs a timer's callback; find(path) returns the name of a route
+-- @param hooks {timer=, find=}: timer(fn, ...) runs a timer's callback; find(path) returns the name of a route
 -- @param[opt] modules loaded modules; package.loaded
 -- @return function that restores the host's functions (for the tests)
 function M.install(ngx, turns, hooks, modules)
@@ -205,41 +203,16 @@ function M.install(ngx, turns, hooks, modules)
   patch(debug.getregistry().__tcp_cosocket_mt)
 
   local location = ngx.location
-  local function with_ctx(opts)
-    local ctx = hooks.capture(opts and opts.ctx)
-    if opts and opts.ctx == ctx then return opts end
-    return copy(opts, { ctx = ctx })
+  -- The name of the subrequest's route. The host says what is wrong with a call whose arguments are no request.
+  local function path(uri)
+    if type(uri) ~= "string" and type(uri) ~= "number" then return "" end
+    return hooks.find(tostring(uri):match "^[^?]*")
   end
-  -- The name of the subrequest's route.
-  local function path(uri) return hooks.find(tostring(uri):match "^[^?]*") end
-  -- Whether these are n arguments of a capture. Others are left to the host, which says what is wrong with them.
-  local function is_query(n, uri, opts)
-    return (n == 1 or n == 2) and (type(uri) == "string" or type(uri) == "number") and (opts == nil or type(opts) == "table")
-  end
-  replace(location, "capture", function(capture)
-    local may_yield = yielding(capture, "subrequest", path)
-    return function(...)
-      local uri, opts = ...
-      if turn(request()) == 0 or not is_query(select("#", ...), uri, opts) then return capture(...) end
-      return may_yield(uri, with_ctx(opts))
-    end
-  end)
-  replace(location, "capture_multi", function(capture_multi)
-    local may_yield = yielding(capture_multi, "subrequest", function(list)
-      local first = type(list[1]) == "table" and list[1][1]
-      return first and fit(("%s and %d more"):format(path(first), #list - 1)) or ""
-    end)
-    return function(list)
-      if turn(request()) == 0 or type(list) ~= "table" then return capture_multi(list) end
-      local queries = {}
-      for i = 1, #list do
-        local query = list[i]
-        local known = type(query) == "table" and is_query(#query, query[1], query[2])
-        queries[i] = known and { query[1], with_ctx(query[2]) } or query
-      end
-      return may_yield(queries)
-    end
-  end)
+  replace(location, "capture", yields("subrequest", path))
+  replace(location, "capture_multi", yields("subrequest", function(list)
+    local first = type(list) == "table" and type(list[1]) == "table" and list[1][1]
+    return first and fit(("%s and %d more"):format(path(first), #list - 1)) or ""
+  end))
 
   local thread = ngx.thread
   replace(thread, "spawn", spawning)

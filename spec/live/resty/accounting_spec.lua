@@ -36,6 +36,25 @@ describe("resty.perf.accounting", function()
     return faults(unattributed)
   end
 
+  -- Requests in memory: the pointers to the main request and to the parent are at some place in it.
+  it("finds the main request of a subrequest", function()
+    local function request(main, parent)
+      local r = ffi.new "void *[200]"
+      r[60] = r + 50
+      r[141], r[142] = main or r, parent
+      return r
+    end
+    local top = request()
+    local child = request(top, top)
+    assert.is_nil(accounting.main(child)) -- the place is unknown
+    assert.truthy(accounting.main(top) == ffi.cast("void *", top))
+    assert.truthy(accounting.main(child) == ffi.cast("void *", top))
+    assert.truthy(accounting.main(request(top, child)) == ffi.cast("void *", top))
+    assert.is_nil(accounting.main(request(address(1), child))) -- unmapped
+    assert.is_nil(accounting.main(request(child, child))) -- no main request
+    assert.is_nil(accounting.main(nil))
+  end)
+
   it("separates two requests that take turns", function()
     local a, b = address(1), address(2)
     assert.equal(accounting.ENOENT, accounting.enter(a, CONTENT))

@@ -21,8 +21,8 @@ describe("resty.perf.yields", function()
     local function opens() return setmetatable({}, { __index = methods }) end
     ngx = { sleep = f "sleep", flush = f "flush", exit = f "exit", exec = f "exec", redirect = f "redirect",
       req = { read_body = f "read_body", set_uri = f "set_uri", socket = opens },
-      socket = { tcp = opens, connect = opens }, location = { capture = function(uri, opts) say("capture", uri, opts.ctx.mark)
-        return { body = "b" } end, capture_multi = function(list) say("multi", #list, list[2][2].ctx.mark) return 1, nil, 3 end },
+      socket = { tcp = opens, connect = opens }, location = { capture = function(uri, opts) say("capture", uri, opts)
+        return { body = "b" } end, capture_multi = function(list) say("multi", #list) return 1, nil, 3 end },
       thread = { spawn = function(fn, ...) return "thread", fn(...) end, wait = f "wait" },
       timer = { at = function(delay, fn, ...) say("at", delay) return fn(false, ...) end } }
     undo = yields.install(ngx, {
@@ -33,7 +33,6 @@ describe("resty.perf.yields", function()
       turn = function(r) return r == "A" and 4 or 0 end,
       back = function(r, phase, keep) say("back", r, phase, keep) end,
     }, {
-      capture = function(ctx) ctx = ctx or {} ctx.mark = "owned" return ctx end,
       timer = function(fn, ...) say "timer" return fn(...) end,
     }, { ["ngx.pipe"] = {}, ["ngx.semaphore"] = {} })
   end)
@@ -92,12 +91,10 @@ describe("resty.perf.yields", function()
     logged "leave, back"
   end)
 
-  it("passes the parent's mark to subrequests, in a copy of the options", function()
-    local opts = { method = 1 }
-    assert.equal("b", ngx.location.capture("/x", opts).body)
-    assert.is_nil(opts.ctx)
-    assert.equal(3, select("#", ngx.location.capture_multi { { "/a" }, { "/b", opts } }))
-    logged "leave, capture /x owned, back A 4 0, leave, multi 2 owned, back A 4 0"
+  it("ends the turn at a subrequest", function()
+    assert.equal("b", ngx.location.capture("/x", "options").body)
+    assert.equal(3, select("#", ngx.location.capture_multi { { "/a" }, { "/b" } }))
+    logged "leave, capture /x options, back A 4 0, leave, multi 2, back A 4 0"
   end)
 
   it("continues the parent's turn after a thread, unless that thread yielded", function()
