@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -294,17 +295,22 @@ static int kit_fail_alloc_once(lua_State *L)
     return with_failing_alloc(L, 1);
 }
 
-/*
- * living_threads(): the number of threads of this process. A thread that has ended may stay in /proc for a moment, since the
- * kernel wakes pthread_join before it removes the thread: it then has PF_EXITING, and is not counted.
- */
-static int kit_living_threads(lua_State *L)
+/* The number of threads of this process, with those that have ended but are still in /proc. */
+static int threads_in_proc(void)
 {
-    enum { EXITING = 0x4 };
+    struct stat s;
+
+    return stat("/proc/self/task", &s) == 0 ? (int)s.st_nlink - 2 : 0;
+}
+
+/* Lists the threads: counts all, and those that have not begun to exit. */
+static void list_threads(int *all, int *living)
+{
+    enum { EXITING = 0x4 }; /* PF_EXITING */
     DIR *dir = opendir("/proc/self/task");
     struct dirent *d;
-    int n = 0;
 
+    *all = *living = 0;
     while (dir && (d = readdir(dir)) != NULL) {
         char path[300], text[512];
         const char *after;
@@ -313,6 +319,7 @@ static int kit_living_threads(lua_State *L)
 
         if (d->d_name[0] == '.')
             continue;
+        ++*all;
         snprintf(path, sizeof path, "/proc/self/task/%s/stat", d->d_name);
         f = fopen(path, "r");
         if (!f)
@@ -320,11 +327,26 @@ static int kit_living_threads(lua_State *L)
         text[fread(text, 1, sizeof text - 1, f)] = '\0';
         fclose(f);
         after = strrchr(text, ')'); /* the name may contain any character; after it: state ppid pgrp session tty tpgid flags */
-        n += after && sscanf(after, ") %*c %*d %*d %*d %*d %*d %u", &flags) == 1 && !(flags & EXITING);
+        *living += after && sscanf(after, ") %*c %*d %*d %*d %*d %*d %u", &flags) == 1 && !(flags & EXITING);
     }
     if (dir)
         closedir(dir);
-    lua_pushinteger(L, n);
+}
+
+/*
+ * living_threads(): the number of threads of this process. A thread that has ended may stay in /proc for a moment, since the
+ * kernel wakes pthread_join before it removes the thread: it then has PF_EXITING, and is not counted. If the kernel removes a
+ * thread while it lists the threads, the list may end there and lack threads that live: they are listed again.
+ */
+static int kit_living_threads(lua_State *L)
+{
+    int before, all, living;
+
+    do {
+        before = threads_in_proc();
+        list_threads(&all, &living);
+    } while (all != before || threads_in_proc() != before);
+    lua_pushinteger(L, living);
     return 1;
 }
 

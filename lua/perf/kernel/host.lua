@@ -63,17 +63,6 @@ end
 
 -- This thread: its identity and permissions ---------------------------------------------------------------------------
 
--- The threads of a process.
--- @return array of thread ids, sorted; or nil, message, code ("ESRCH" when there is no such process)
-function M.threads(pid)
-  local names, message, code = core.listdir(M.root .. ("/proc/%d/task"):format(pid))
-  if not names then return nil, message, code == "ENOENT" and "ESRCH" or code end
-  local list = {}
-  for i, name in ipairs(names) do list[i] = tonumber(name) end
-  table.sort(list)
-  return list
-end
-
 -- The lines of /proc/PID/status; without a pid, of the calling thread, since capabilities and seccomp belong to a thread.
 -- @return {Uid = "0\t0\t0\t0", CapEff = "...", ...}; or nil, message, code
 function M.status(pid)
@@ -83,6 +72,31 @@ function M.status(pid)
   local t = {}
   for key, value in text:gmatch "([^\n:]+):[ \t]*([^\n]*)" do t[key] = value end
   return t
+end
+
+-- If the kernel removes a thread while it lists a process's threads, the list may end there and lack threads that live. So the
+-- threads are listed again if their number has changed meanwhile, but not for ever in a process that keeps starting threads.
+local LISTINGS = 100
+
+local function number_of_threads(pid)
+  local status = M.status(pid)
+  return tonumber(status and status.Threads)
+end
+
+-- The threads of a process.
+-- @return array of thread ids, sorted; or nil, message, code ("ESRCH" when there is no such process)
+function M.threads(pid)
+  local list = {}
+  for _ = 1, LISTINGS do
+    local before = number_of_threads(pid)
+    local names, message, code = core.listdir(M.root .. ("/proc/%d/task"):format(pid))
+    if not names then return nil, message, code == "ENOENT" and "ESRCH" or code end
+    list = names
+    if not before or #names == before and number_of_threads(pid) == before then break end
+  end
+  for i, name in ipairs(list) do list[i] = tonumber(name) end
+  table.sort(list)
+  return list
 end
 
 -- The effective user id of a process, without a pid of the calling thread; nil if /proc cannot be read.

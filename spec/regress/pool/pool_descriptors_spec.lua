@@ -56,7 +56,7 @@ describe("perf.pool", function()
           if kit.living_threads() == before then break end
           watch({}, 0.01)
         end
-        assert(kit.living_threads() == before, place)
+        assert(kit.living_threads() == before, ("threads are left at place %d"):format(place))
       end
       print(n > 10)
     ]]
