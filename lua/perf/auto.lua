@@ -35,6 +35,7 @@ if not opts then
   os.exit(255)
 end
 opts.mode = opts.mode or "record"
+opts.source = opts.events and "PERF_EVENTS: "
 opts.output = opts.output or opts.mode == "record" and "luaperf.json" or nil
 require "perf.command.session".start(opts)
 

@@ -45,7 +45,7 @@ end
 -- @tparam {string,...} names the known names
 function suggest.hint(text, names)
   local found, seen, wanted = {}, {}, text:lower()
-  local limit = math.max(1, math.min(4, math.floor(#text / 3)))
+  local limit = math.max(1, math.min(4, math.floor((#text + 1) / 3)))
   for _, name in ipairs(names) do
     if not seen[name] then
       seen[name] = true

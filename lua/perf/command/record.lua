@@ -4,6 +4,7 @@ local checks = require "perf.api.check"
 local copy = require "perf.base.copy"
 local options = require "perf.command.options"
 local run = require "perf.command.run"
+local save = require "perf.profile.save"
 local terminal = require "perf.command.terminal"
 
 local M = {}
@@ -44,12 +45,18 @@ end
 
 local function of_others(opts, words, here)
   if opts.coroutines then return nil, "--coroutines is for scripts", "USAGE" end
+  local output = opts.output or "perf.data"
+  local kind = output:find "%.%w+$" and save.kind(output)
+  if kind and kind ~= "perf_data" then
+    local what = words[1] and not (opts.pid or opts.all_cpus) and words[1] .. " is not a Lua script, and is" or "processes are"
+    return nil, ("-o %s: %s recorded into a perf.data file: use -o FILE.data, then luaperf report FILE.data -o %s")
+      :format(output, what, output), "USAGE"
+  end
   local target, during = words, nil
   if opts.pid or opts.all_cpus then
     target, during = opts.pid or -1, run.program(here, words)
     if not (during or opts.timeout) then terminal.progress "recording; ^C ends it" end
   end
-  local output = opts.output or "perf.data"
   local result, message, code = require "perf".record(target, { events = opts.events, freq = opts.freq, period = opts.period,
     call_graph = opts.call_graph or opts.g, output = output, timeout = opts.timeout, during = during })
   terminal.progress()

@@ -92,8 +92,9 @@ end
 
 -- Begin the session, which ends by itself. If it cannot begin, the interpreter exits with status 255 and a message.
 -- @tab opts `mode` "record" or "stat"; `events`, `freq`, `period`, `native`, `coroutines`, `output`, `verbose`, `quiet`;
--- `mistake`: the exit status for a mistake in these options, by default REFUSED; `hidden`: true if -e began it, which the script
--- must not see; `terminated`: true: report a signal that asks for the end by the exit status, rather than by dying of it
+-- `source`: the beginning of messages about the events; `mistake`: the exit status for a mistake in these options, by default
+-- REFUSED; `hidden`: true if -e began it, which the script must not see; `terminated`: true: report a signal that asks for the
+-- end by the exit status, rather than by dying of it
 function M.start(opts)
   if opts.hidden then hide() end
   if opts.output then -- fail before a long run rather than after it
@@ -130,8 +131,9 @@ function M.start(opts)
     return opts.terminated and 128 + signal or nil
   end)
   local ok, first, second = pcall(modes[opts.mode], opts) -- last, for the same reason
-  if not ok then refuse(first, opts.mistake) end
-  if not first then refuse(second) end
+  local source = opts.source or ""
+  if not ok then refuse(source .. terminal.plain(first), opts.mistake) end
+  if not first then refuse(source .. second) end
   halt, finish = first, second
   M.kept = at_exit(stop_and_answer) -- after the profiler, since finalizers run in the reverse order
 end

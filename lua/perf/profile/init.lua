@@ -300,8 +300,10 @@ end
 function M.profile(opts, ...)
   if type(opts) == "function" then return M.profile({}, opts, ...) end
   argument.check_dot(opts)
-  local fn = ...
-  argument.check_callable(fn, 2)
+  if select("#", ...) == 0 and type(opts) ~= "table" then
+    argument.raise("function or table of options expected, got " .. type(opts), 1)
+  end
+  argument.check_callable((...), 2)
   local p, message, code = new(opts)
   if not p then return nil, message, code end
   local ok

@@ -53,7 +53,9 @@ describe("a profiler", function()
     end
     bad("bad argument #2 to 'profile' (function expected, got nil)", {})
     bad("table of options expected, got string", "page-faults", print)
-    bad "bad argument #2 to 'profile' (function expected, got nil)"
+    bad("unknown option 'evnts'; did you mean 'event'?", { evnts = "page-faults" }, print)
+    bad "bad argument #1 to 'profile' (function or table of options expected, got nil)"
+    bad("bad argument #1 to 'profile' (function or table of options expected, got string)", "page-faults")
   end)
 
   it("describes itself and says whether it runs", function()

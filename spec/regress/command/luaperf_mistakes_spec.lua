@@ -48,6 +48,14 @@ describe("luaperf", function()
     assert.equal("{", try "echo 'main;f 3' >a.folded; luaperf report -o x a.folded; head -c 1 x")
   end)
 
+  -- Such a file was written, and no browser could show it.
+  it("refuses a profile's format for what it records into perf.data", function()
+    local use = "recorded into a perf.data file: use -o FILE.data, then luaperf report FILE.data -o x.html\n"
+    assert.equal("luaperf: -o x.html: true is not a Lua script, and is " .. use,
+      try "luaperf record -o x.html true 2>&1; ls x.html 2>/dev/null")
+    assert.equal("luaperf: -o x.html: processes are " .. use, try "luaperf record -a -o x.html true 2>&1")
+  end)
+
   it("suggests a kind for a misspelt one", function()
     assert.equal("luaperf: no event matches 'hardwre'; did you mean 'hardware'?\n", try "luaperf list hardwre 2>&1")
   end)

@@ -108,8 +108,9 @@ end
 
 -- The first lines of the text: the sum, and remarks on how the stacks were taken.
 local function title(top)
-  local how = top.freq and (" at %d Hz"):format(top.freq) or top.period and (" of every %s"):format(format.commas(top.period))
   local amount = text.amount(top.total, top.unit)
+  local how = top.freq and (" at %d Hz"):format(top.freq)
+    or (top.period or 1) ~= 1 and (", one for every %s"):format(text.amount(top.period, top.unit))
   local line = ("%s: %s in %s%s"):format(top.event, amount, format.count(top.samples, "sample"), how or "")
   -- Folded stacks do not say what their numbers count, or how many samples they are of.
   if top.event == "samples" and top.unit == "" and top.total == top.samples then line = "total: " .. amount end
