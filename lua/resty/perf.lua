@@ -22,6 +22,7 @@ local clients = require "resty.perf.clients"
 local log = require "resty.perf.log"
 local options = require "resty.perf.options"
 local pages = require "resty.perf.pages"
+local profiles = require "resty.perf.profiles"
 local routes = require "resty.perf.routes"
 local slow = require "resty.perf.slow"
 local spans = require "resty.perf.spans"
@@ -33,7 +34,7 @@ local yields = require "resty.perf.yields"
 local get_request = base.get_request
 local enter, exit, finish = accounting.enter, accounting.exit, accounting.finish
 local start_time = ngx.req.start_time
-local tick_every, after, sleep = ngx.timer.every, ngx.timer.at, ngx.sleep
+local tick_every = ngx.timer.every
 
 local M = { _VERSION = require "perf.version" }
 
@@ -62,6 +63,7 @@ local function route_number(name)
   if not n then return numbers[TIMERS] end
   numbers[name], names[n], noted[name] = n, name, 0
   writer.route(name, n)
+  profiles.name_route(n, name)
   if config.blocked then accounting.name_route(n, name) end
   return n
 end
@@ -225,9 +227,8 @@ local function leave_mark() config.dict:safe_set("lua " .. ngx.worker.pid(), tru
 -- Load the modules of the pages and profiles now: a worker's user may not be allowed to read the files, and requests would wait
 -- while a worker loads one.
 local function load_all()
-  require "resty.perf.flamegraph"
-  for _, name in ipairs { "c_functions", "collect", "lua_frame", "merged", "native", "zone", "report.flamegraph", "report.folded",
-    "report.pprof", "report.speedscope" } do require("perf.profile." .. name) end
+  for _, name in ipairs { "c_functions", "collect", "lua_frame", "native", "report.flamegraph", "report.folded", "report.pprof",
+    "report.speedscope" } do require("perf.profile." .. name) end
   for _, name in ipairs { "idle", "probe", "refusal.invalid", "refusal.permission", "refusal.unavailable" } do
     require("perf.event." .. name)
   end
@@ -338,6 +339,7 @@ local function tick(premature)
   if running then note_uses() end
   publish()
   if premature then return end
+  profiles.follow(config.dict, names)
   local command = commands.newest(config.dict, config.mark)
   if command then
     local ok, message = follow(command)
@@ -398,11 +400,12 @@ function M.request() return running and accounting.request(get_request()) or nil
 -- @treturn ?Span nil if it is not counted, or there is no tracer
 function M.span() return running and config.spans and spans.current(accounting.main(get_request()) or get_request()) or nil end
 
---- Profile this worker for some seconds; the calling request waits.
+--- Profile workers for some seconds; the calling request waits.
 -- @tparam string|table event as for `perf.profiler`
 -- @tparam number seconds the duration, at most 60
--- @treturn Profile @fails
-function M.profile(event, seconds) return require "resty.perf.flamegraph".profile(event, seconds, after, sleep) end
+-- @tparam[opt] table options
+-- @treturn Profile the zone of a sample is the request's route @fails
+function M.profile(event, seconds, opts) return profiles.profile(event, seconds, opts, config and config.dict, names) end
 
 --- The waits of requests, of all workers, up to a second ago.
 -- @treturn ?table `{waits = {{route=, phase=, kind=, peer=, line=, count=, lasted_ns=, waiting_ns=, late_ns=, histogram=}, ...},

@@ -148,6 +148,10 @@ end
 --- Causes n of the event.
 M.spend = kit.syscalls
 
+--- Handlers for profiles.
+function M.left() kit.syscalls(3) ngx.sleep(0.001) kit.syscalls(2) ngx.say "left" end
+function M.right() kit.syscalls(1) ngx.sleep(0.001) kit.syscalls(3) ngx.say "right" end
+
 --- The count so far, as an answer.
 function M.say() ngx.say(tostring(perf.request() and perf.request()[M.event])) end
 

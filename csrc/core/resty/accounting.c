@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/profile/sampler.h"
 
 /* The present time, by the clock of the readings. */
 static uint64_t clock_now(const struct pf_accounting *a)
@@ -62,12 +63,22 @@ static int read_counters(struct pf_accounting *a)
 	return 0;
 }
 
+/* Samples of a profile have the zone of the turn's route. */
+static void enter_zone(const struct pf_accounting *a)
+{
+	uint32_t route = a->owner ? a->account_of[a->account].route : UINT32_MAX;
+
+	pf_zone_set(route < a->zones ? a->zone_of[route] : 0);
+}
+
 static void take_turn(struct pf_accounting *a, const void *owner, uint32_t account, uint32_t phase)
 {
 	a->owner = owner;
 	a->account = account;
 	a->phase = phase;
 	a->serial++;
+	if (a->zone_of)
+		enter_zone(a);
 	if (a->watch)
 		pf_watch_turn(a->watch, a->serial, owner ? a->account_of[account].route : 0, phase,
 			      owner ? a->mark[0] - a->meter->wall_ns + a->meter->since_ns : 0);
@@ -175,6 +186,8 @@ static int share_account(struct pf_accounting *a, const void *request, const voi
 		return 0; /* the end of that request would not remove the other address */
 	if (route >= 0)
 		a->account_of[account].route = (uint32_t)route;
+	if (a->zone_of && a->account == account)
+		enter_zone(a);
 	if (request == parent)
 		return 1;
 	pf_accounting_finish(a, request);

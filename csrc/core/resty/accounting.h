@@ -47,11 +47,13 @@ struct pf_watch;
 	void *get_status, *get_method;                                                                                           \
 	/* A pf_accounting_get_variable of the host, or NULL. */                                                                 \
 	void *get_variable;                                                                                                      \
+	/* The zone of a route's turns, for each of `zones` routes (pf_zone_set); NULL: turns have no zone. */                   \
+	const uint32_t *zone_of;                                                                                                 \
 	/* The open turn: its request (NULL: none), its phase, and a number that changes whenever a turn begins or ends. */      \
 	const void *owner;                                                                                                       \
 	uint32_t phase, serial;                                                                                                  \
 	uint32_t known; /* addresses */                                                                                          \
-	uint32_t words, values, phases, routes;
+	uint32_t words, values, phases, routes, zones;
 
 /* meter must count the calling thread and stay open until pf_accounting_close; this enables it. Phases are 1 to `phases`; those
  * from `nested` on run within another phase of the same request; the phase `after` may come after the request's end. Returns 0 or

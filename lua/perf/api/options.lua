@@ -331,6 +331,11 @@ M["resty.perf.start"] = {
     least = 0.001, most = 1000 },
   { "dict", "string", "the name of the lua_shared_dict", default = "perf" },
 }
+M["resty.perf.profile"] = {
+  { "workers", "integer|string", "the process id of a worker, or \"all\" (default: this worker)", any = true },
+  { "route", "string", "only the samples of requests of this route" },
+}
+
 M["resty.perf.status"] = {
   { "from", "string|{string,...}|function", "\"any\", an address or a range such as \"10.0.0.0/8\", an array of these, or a "
     .. "function of the address: the clients that may see it (default: those on this machine)", any = true },

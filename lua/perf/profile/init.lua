@@ -8,6 +8,7 @@
 -- known, the stack is taken at its next safe point. See csrc/core/profile/sampler.h, csrc/binding/stack.
 local copy = require "perf.base.copy"
 local core = require "perf.core"
+require "perf.event" -- the methods of events
 local open = require "perf.event.open"
 local checks = require "perf.api.check"
 local argument = require "perf.base.argument"

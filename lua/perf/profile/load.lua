@@ -163,6 +163,12 @@ local function spool(f, path)
   return list, message, code
 end
 
+-- The profile that Profile:speedscope gave as text; or nil, message, code.
+function M.decode(content)
+  local list, message, code = attempt.catch(decode, content)
+  return list and list[1], message, code
+end
+
 -- Read the profiles of a file, which may be a pipe.
 -- @string path its name
 -- @return array of Profiles: one, or one for each event of a perf.data file; and a message if the file is damaged and only a part

@@ -26,6 +26,9 @@ end
 -- The name of a zone's number; nil for a number of another Lua state.
 function M.name(number) return names[number] end
 
+-- Name a number from core.new_zone; nil forgets it.
+function M.set_name(number, name) names[number] = name end
+
 local set = core.set_zone
 local has_ffi, ffi = pcall(require, "ffi")
 if has_ffi and rawget(_G, "jit") then

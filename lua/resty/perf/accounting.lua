@@ -125,6 +125,12 @@ end
 -- The name of a route, for these lines.
 function M.name_route(n, name) open.accounting:name("route", n, name) end
 
+-- The zones of turns by their routes, in an array of uint32_t that the caller keeps; nil: none.
+function M.set_zones(zones, n)
+  if not handle then return end
+  handle.zone_of, handle.zones = zones, n
+end
+
 -- Words as Counts -----------------------------------------------------------------------------------------------------
 
 local function exact(v)

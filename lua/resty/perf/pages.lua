@@ -111,31 +111,38 @@ local function command(perf, secret, page_token)
   return refuse(200, DONE)
 end
 
-local function flame(perf, event)
-  local reason = clients.foreign()
-  if reason then return refuse(403, reason) end
-  local called, prof, message, code = pcall(perf.profile, event, tonumber(ngx.var.arg_seconds) or 2)
-  if not called then return refuse(400, argument.why(prof)) end
-  if not prof then return refuse(code == "EBUSY" and 409 or 500, message) end
-  ngx.header.content_type = "text/html; charset=utf-8"
-  ngx.print(prof:flamegraph())
+-- The forms of a profile: content type, and the ending of the downloaded file's name.
+local FORMS = { flamegraph = { "text/html; charset=utf-8" }, folded = { "text/plain; charset=utf-8", "folded" },
+  pprof = { "application/octet-stream", "pb.gz" }, speedscope = { "application/json", "speedscope.json" } }
+
+local function send_profile(prof, form, name)
+  ngx.header.content_type = FORMS[form][1]
+  if FORMS[form][2] then ngx.header.content_disposition = ('attachment; filename="%s.%s"'):format(name, FORMS[form][2]) end
+  ngx.print((prof[form](prof)))
 end
 
--- The forms of the flame graph of waiting: content type, and the name of the downloaded file.
-local WAITING = { flamegraph = { "text/html; charset=utf-8" }, folded = { "text/plain; charset=utf-8", "waits.folded" },
-  pprof = { "application/octet-stream", "waits.pb.gz" }, speedscope = { "application/json", "waits.speedscope.json" } }
+local function text_of(arg) return type(arg) == "string" and arg or nil end
 
-local function waiting(perf, form)
+local function flame(perf, args)
   local reason = clients.foreign()
   if reason then return refuse(403, reason) end
-  local how = WAITING[form]
-  if not how then return refuse(400, "waits: expected flamegraph, folded, pprof or speedscope") end
-  local route = ngx.req.get_uri_args().route
-  local prof = perf.wait_profile(type(route) == "string" and route or nil)
+  local form = args.as or "flamegraph"
+  if not FORMS[form] then return refuse(400, "as: expected flamegraph, folded, pprof or speedscope") end
+  local workers = text_of(args.workers)
+  local called, prof, message, code = pcall(perf.profile, text_of(args.flame) or "task-clock", tonumber(args.seconds) or 2,
+    { workers = tonumber(workers) or workers, route = text_of(args.route) })
+  if not called then return refuse(400, argument.why(prof)) end
+  if not prof then return refuse(code == "EBUSY" and 409 or 500, message) end
+  send_profile(prof, form, "profile")
+end
+
+local function waiting(perf, args)
+  local reason = clients.foreign()
+  if reason then return refuse(403, reason) end
+  if not FORMS[args.waits] then return refuse(400, "waits: expected flamegraph, folded, pprof or speedscope") end
+  local prof = perf.wait_profile(text_of(args.route))
   if not prof then return refuse(503, "this worker does not count waits: set the option `waits` of perf.start") end
-  ngx.header.content_type = how[1]
-  if how[2] then ngx.header.content_disposition = ('attachment; filename="%s"'):format(how[2]) end
-  ngx.print((prof[form](prof)))
+  send_profile(prof, args.waits, "waits")
 end
 
 local DENIED = "this address may not see the page: see the option `from` of perf.status and perf.metrics"
@@ -198,9 +205,8 @@ function M.status(perf, opts)
   state.secret = opts.token ~= nil
   if ngx.req.get_method() == "POST" then return command(perf, opts.token, state.token) end
   local args = ngx.req.get_uri_args()
-  if args.waits then return waiting(perf, args.waits) end
-  local event = args.flame
-  if event then return flame(perf, type(event) == "string" and event or "task-clock") end
+  if args.waits then return waiting(perf, args) end
+  if args.flame then return flame(perf, args) end
   local format = ngx.var.arg_format
   if format == "metrics" then return metrics(state) end
   if format == "json" then return as_json(state) end

@@ -38,6 +38,7 @@ function draw() {
   if ($("event").options.length !== counted.length) $("event").replaceChildren(...counted.map(l => new Option(l, l)));
   if (!counted.includes(chosen)) chosen = counted.includes("task-clock") ? "task-clock" : counted[0];
   $("event").value = chosen;
+  options($("only"), ["", ...data.routes.map(r => r.name)], ["all", ...data.routes.map(r => r.name)]);
   $("state").textContent = (data.running ? "counting " + (data.sample > 1 ? "1 of " + data.sample + " requests" : "every request")
     + ", from " + data.source + " events" : "stopped") + "; answered by worker " + data.worker;
   if (data.refused) $("state").textContent += ". The lua_shared_dict refuses the counts (" + data.refused + "): make it larger";
@@ -100,7 +101,11 @@ $("toggle").onclick = async () => {
   if (!answer.ok) { secret = undefined; alert(await answer.text()); }
   load();
 };
-$("flame").onclick = () => window.open("?flame=" + encodeURIComponent(chosen === "lua" ? "task-clock" : chosen) + "&seconds=2");
+$("flame").onclick = () => {
+  const parts = {flame: chosen === "lua" ? "task-clock" : chosen, seconds: 2, as: $("as").value};
+  for (const [id, name] of [["workers", "workers"], ["only", "route"]]) if ($(id).value) parts[name] = $(id).value;
+  window.open("?" + new URLSearchParams(parts));
+};
 load();
 setInterval(() => { if (!document.hidden) load(); }, 2000);
 document.addEventListener("visibilitychange", () => { if (!document.hidden) load(); });

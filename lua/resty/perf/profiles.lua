@@ -1,0 +1,259 @@
+-- Profiles of workers, by any event: of all their Lua code, for all requests. The samples of a request's turns have the name of
+-- its route as zone.
+--
+-- A timer ends the profile, since the request that started it may have ended by then. A worker makes one profile at a time. Other
+-- workers find a job in the shared dictionary when they next look, once a second, and leave their results there:
+--
+--   profile               the newest job, as JSON, while it runs
+--   profile ID            how many workers have a result
+--   profile ID N          the Nth: "P" and the profile as speedscope's JSON, or "E", the error's code and its message
+local accounting = require "resty.perf.accounting"
+local argument = require "perf.base.argument"
+local checks = require "perf.api.check"
+local clock = require "perf.base.clock"
+local copy = require "perf.base.copy"
+local core = require "perf.core"
+local ffi = require "ffi"
+local json = require "perf.base.json"
+local load_profile = require "perf.profile.load"
+local merged = require "perf.profile.merged"
+local pairs_of = require "perf.base.pairs"
+local Profile = require "perf.profile.profile"
+local profiler = require "perf.profile"
+local zone = require "perf.profile.zone"
+
+local M = {}
+
+local LONGEST = 60
+local ROUTES = 4096 -- the samples of further ones have no zone
+local LATE = 10 -- seconds: workers that have no result then have ended, or are blocked
+local PAUSE = 0.05
+
+local timer = ngx.timer.at -- before it is wrapped
+
+local running -- {profiler=, zones=} of the running profile; later {over=true, profile=, message=, code=, failure=}
+local seen -- the id of the newest job
+
+-- Zones ---------------------------------------------------------------------------------------------------------------
+
+-- A route has a number in the accounting.
+function M.name_route(number, name)
+  if not running or number >= ROUTES then return end
+  local z = core.new_zone()
+  running.zones[number], running.named[#running.named + 1] = z, z
+  zone.set_name(z, name)
+end
+
+local function forget_zones(mine)
+  accounting.set_zones(nil, 0)
+  core.set_zone(0)
+  for _, z in ipairs(mine.named) do zone.set_name(z, nil) end
+end
+
+-- One worker ----------------------------------------------------------------------------------------------------------
+
+-- Not a closure: its variables would be lost with a request that has ended. If stop raises an error, another profile can still
+-- begin, and the waiting request goes on.
+local function finish(_, mine)
+  running = nil
+  local ok, prof, message, code = pcall(mine.profiler.stop, mine.profiler)
+  forget_zones(mine)
+  if ok then mine.profile, mine.message, mine.code = prof, message, code else mine.failure = prof end
+  mine.profiler:close()
+  mine.over = true
+  if mine.done then mine.done(mine) end
+end
+
+-- Begin a profile.
+-- @param routes of this worker: names by number
+-- @param[opt] done called with the result
+-- @return {over=, profile=, message=, code=, failure=}, complete when `over` is true; or nil, message, code. Raises for an
+-- unknown event
+local function begin(event, seconds, routes, done)
+  if running then return nil, "this worker is being profiled already", "EBUSY" end
+  local p, message, code = argument.call_as_argument(1, "", profiler.profiler, { event = event })
+  if not p then return nil, message, code end
+  local mine = { profiler = p, zones = ffi.new("uint32_t[?]", ROUTES), named = {}, done = done } -- before it starts
+  local ok
+  ok, message, code = p:start()
+  if not ok then
+    p:close()
+    return nil, message, code
+  end
+  running = mine
+  for number, name in pairs_of(routes or {}) do M.name_route(number, name) end
+  accounting.set_zones(mine.zones, ROUTES)
+  local called
+  called, ok, message = pcall(timer, seconds, finish, mine)
+  if not (called and ok) then
+    mine.done = nil
+    finish(false, mine)
+    if not called then error(ok, 0) end
+    return nil, message, "EAGAIN"
+  end
+  return mine
+end
+
+-- Several workers -----------------------------------------------------------------------------------------------------
+
+local function result_key(id, n) return ("profile %s %d"):format(id, n) end
+
+-- Frames of the same content become one table, and stacks of the same frames one sample.
+local function merge(profiles)
+  local shared, list = {}, {}
+  local first = profiles[1]
+  local sum = copy(first)
+  sum.total, sum.lost, sum.sample_count, sum.pid, sum.tid, sum.failures = 0, 0, 0, nil, nil, nil
+  for _, prof in ipairs(profiles) do
+    for _, field in ipairs { "total", "lost", "sample_count" } do sum[field] = sum[field] + prof[field] end
+    for reason, n in pairs_of(prof.failures or {}) do
+      sum.failures = sum.failures or {}
+      sum.failures[reason] = (sum.failures[reason] or 0) + n
+    end
+    for _, sample in ipairs(prof:samples()) do
+      local stack = {}
+      for i, f in ipairs(sample.stack) do
+        local key = table.concat({ f.kind, f.name, f.file or "", f.line or "", f.module or "" }, "\0")
+        shared[key] = shared[key] or f
+        stack[i] = shared[key]
+      end
+      list[#list + 1] = { stack = stack, weight = sample.weight, count = sample.count, zone = sample.zone }
+    end
+  end
+  list = merged(list)
+  table.sort(list, function(a, b) return a.weight > b.weight end)
+  sum.comm = ("nginx, %d workers"):format(#profiles)
+  return Profile.new(sum, list)
+end
+
+local function answer(dict, id, mine)
+  local key = "profile " .. id
+  dict:safe_add(key, 0, LATE)
+  local n = dict:incr(key, 1)
+  if not n then return end
+  local text = mine.profile and "P" .. mine.profile:speedscope()
+    or ("E%s %s"):format(mine.code or "EIO", tostring(mine.message or mine.failure))
+  local ok, message = dict:safe_set(result_key(id, n), text, LATE)
+  if not ok then dict:safe_set(result_key(id, n), "EENOMEM the lua_shared_dict refuses the profile: " .. message, LATE) end
+end
+
+-- Take part in the newest job, once a second.
+-- @param dict ngx.shared.DICT
+-- @param routes names by number
+function M.follow(dict, routes)
+  local text = dict:get "profile"
+  local job = text and json.decode(text)
+  if not job or job.id == seen then return end
+  seen = job.id
+  local me = ngx.worker.pid()
+  if job.from == me or job.pid and job.pid ~= me then return end
+  local function done(mine) answer(dict, job.id, mine) end
+  local ok, mine, message, code = pcall(begin, job.event, job.seconds, routes, done)
+  if not ok then mine, message, code = nil, argument.why(mine), "EINVAL" end
+  if not mine then done { message = message, code = code } end
+end
+
+-- Wait for the results of other workers.
+-- @param[out] profiles those that came
+-- @param wanted how many there should be
+-- @return the message and code of a worker that has failed
+local function collect(dict, job, profiles, wanted)
+  local message, code = "no worker has answered", "ETIMEDOUT"
+  local n, deadline = 1, clock.seconds() + job.seconds + LATE
+  while n <= wanted and clock.seconds() < deadline do
+    local key = result_key(job.id, n)
+    local text = dict:get(key)
+    if text then
+      dict:delete(key)
+      n = n + 1
+      if text:byte() == 80 then -- P
+        profiles[#profiles + 1] = load_profile.decode(text:sub(2))
+      else
+        code, message = text:match "^E(%S+) (.*)"
+      end
+    else
+      ngx.sleep(PAUSE)
+    end
+  end
+  return message, code
+end
+
+-- Wait for the end of a profile of this worker.
+-- @return Profile; or nil, message, code
+local function result_of(mine)
+  while not mine.over do ngx.sleep(PAUSE) end
+  if mine.failure then error(mine.failure, 0) end
+  return mine.profile, mine.message, mine.code
+end
+
+-- Profile other workers too.
+-- @param pid of the only worker; nil for all
+-- @return Profile; or nil, message, code
+local function profile_workers(event, seconds, pid, dict, routes)
+  local me = ngx.worker.pid()
+  local job = { id = ("%d.%.0f"):format(me, 1000 * clock.seconds()), event = event, seconds = seconds, pid = pid, from = me }
+  local mine, message, code
+  if not pid then
+    mine, message, code = begin(event, seconds, routes)
+    if not mine then return nil, message, code end
+  end
+  dict:flush_expired(100)
+  local ok, why = dict:safe_add("profile", json.encode(job), seconds + LATE)
+  if not ok then
+    if mine then result_of(mine) end
+    if why == "exists" then return nil, "workers are being profiled already", "EBUSY" end
+    return nil, "the lua_shared_dict refuses the job: " .. why, "ENOMEM"
+  end
+  local profiles = {}
+  message, code = collect(dict, job, profiles, pid and 1 or ngx.worker.count() - 1)
+  dict:delete "profile"
+  profiles[#profiles + 1] = mine and result_of(mine)
+  if not profiles[1] then return nil, message, code end
+  return profiles[2] and merge(profiles) or profiles[1]
+end
+
+-- The samples of one route.
+local function of_route(prof, route)
+  local fields, list = copy(prof), {}
+  fields.total, fields.sample_count = 0, 0
+  for _, sample in ipairs(prof:samples()) do
+    if sample.zone == route then
+      list[#list + 1] = sample
+      fields.total, fields.sample_count = fields.total + sample.weight, fields.sample_count + sample.count
+    end
+  end
+  return Profile.new(fields, list)
+end
+
+local check = checks.options "resty.perf.profile"
+
+-- Profile this worker, another one, or all.
+-- @param event the event to sample, as for perf.profiler
+-- @param seconds the duration, at most 60
+-- @param[opt] opts {workers=, route=}: the process id of a worker, or "all"; the name of the only route
+-- @param[opt] dict ngx.shared.DICT
+-- @param[opt] routes of this worker: names by number
+-- @return Profile; or nil, message, code. Raises for an unknown event
+function M.profile(event, seconds, opts, dict, routes)
+  argument.check_type(seconds, "number", 2)
+  opts = check(opts, 3)
+  local workers = opts.workers
+  if type(workers) == "string" and workers ~= "all" then argument.raise("workers: a process id or \"all\" expected", 3) end
+  if not (seconds > 0 and seconds <= LONGEST) then
+    return nil, ("seconds: a number above 0, at most %d, expected, got %s"):format(LONGEST, tostring(seconds)), "EINVAL"
+  end
+  local prof, message, code
+  if workers == "all" and ngx.worker.count() == 1 or workers == ngx.worker.pid() then workers = nil end
+  if not workers then
+    prof, message, code = begin(event, seconds, routes)
+    if prof then prof, message, code = result_of(prof) end
+  elseif dict then
+    prof, message, code = profile_workers(event, seconds, workers ~= "all" and workers or nil, dict, routes)
+  else
+    return nil, "other workers cannot be profiled before perf.start", "EINVAL"
+  end
+  if prof and opts.route then prof = of_route(prof, opts.route) end
+  return prof, message, code
+end
+
+return M

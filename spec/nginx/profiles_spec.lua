@@ -1,0 +1,86 @@
+-- Profiles of workers: of one or of all, with the route of each sample.
+local load_profile = require "perf.profile.load"
+local server = require "spec.nginx.server"
+local util = require "spec.support.util"
+
+local EVENT = "syscalls:sys_enter_getppid"
+
+describe("resty.perf's profiles", function()
+  local s
+
+  before_each(function()
+    requires(server.needs)
+    requires { tracepoint = EVENT }
+    s = server.start { user = "root", workers = 2, server = [[
+      location = /left { content_by_lua_block { perf.content(app.left) } }
+      location = /right { content_by_lua_block { perf.content(app.right) } }
+      location = /bare { content_by_lua_block { app.left() } } ]] }
+  end)
+  after_each(server.stop)
+
+  -- Serves requests until the profile is there.
+  local function profile(query)
+    local out = s.dir .. "/profile"
+    local curl = ("curl -s -m 60 -D %s.head -o %s 'http://127.0.0.1:%d/perf?flame=%s&%s'"):format(out, out, s.port, EVENT, query)
+    os.execute(("(%s; touch %s.done) >/dev/null 2>&1 &"):format(curl, out))
+    s:wait(function()
+      for _, path in ipairs { "/left", "/right", "/bare" } do s:load(path, 20, 4) end
+      return io.open(out .. ".done")
+    end)
+    local text, head = util.read_file(out), util.read_file(out .. ".head")
+    os.execute(("rm -f %s*"):format(out))
+    return text, head
+  end
+
+  -- The sums of the samples by zone; and whether each sample's zone is that of its function.
+  local function check(prof)
+    local sums = {}
+    for _, sample in ipairs(prof:samples()) do
+      local zone = sample.zone or ""
+      sums[zone] = (sums[zone] or 0) + sample.weight
+      local left, right
+      for _, f in ipairs(sample.stack) do
+        left, right = left or f.func == "M.left", right or f.func == "M.right"
+      end
+      if zone ~= "" then assert.equal(left and "/left" or right and "/right", zone) end
+      if right then assert.equal("/right", zone) end
+    end
+    return sums
+  end
+
+  it("of all workers have the routes of requests, and other code", function()
+    local text, head = profile "seconds=1&workers=all&as=speedscope"
+    assert.matches("HTTP/1.1 200.*application/json", head)
+    assert.matches("filename=\"profile.speedscope.json\"", head, 1, true)
+    local prof = assert(load_profile.decode(text))
+    assert.equal("nginx, 2 workers", prof.comm)
+    local sums = check(prof)
+    assert.truthy(sums["/left"] > 0 and sums["/right"] > 0 and sums[""] > 0)
+    assert.equal(prof.total, sums["/left"] + sums["/right"] + sums[""])
+  end)
+
+  it("of one worker, and of one route", function()
+    for _, pid in ipairs(s:workers()) do
+      local prof = assert(load_profile.decode((profile("seconds=0.5&as=speedscope&route=/right&workers=" .. pid))))
+      assert.equal(pid, prof.pid)
+      local sums = check(prof)
+      assert.equal(prof.total, sums["/right"] or 0)
+    end
+    assert.matches("M%.right", (profile "seconds=0.5&workers=all&as=folded&route=/right"))
+    assert.matches("^\31\139", (profile "seconds=0.1&as=pprof"))
+  end)
+
+  it("refuse what is not known", function()
+    for query, message in pairs { ["as=svg"] = "as: expected", ["workers=none"] = "workers: a process id",
+      ["seconds=0"] = "seconds" } do
+      local text, status = s:get("/perf?flame=" .. EVENT .. "&" .. query)
+      assert.matches(message, text)
+      assert.truthy(status >= 400)
+    end
+    local text, status = s:get "/perf?flame=nonsense&workers=all"
+    assert.same({ 400, "nonsense: unknown event\n" }, { status, text })
+    text, status = s:get("/perf?flame=nonsense&seconds=0.1&workers=" .. s:workers()[1])
+    assert.truthy(status == 400 or status == 500)
+    assert.matches("nonsense: unknown event", text)
+  end)
+end)
