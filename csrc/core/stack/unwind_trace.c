@@ -12,7 +12,6 @@ enum {
 	SNAP_FRAME = 0x10000,
 	TRACES_MOST = 1 << 16, SNAPSHOTS_MOST = 1 << 14,
 	CONSTANTS_MOST = 2048,
-	LOOP_INSTRUCTIONS = 11, /* those that begin or end loops have the numbers before that of the jump */
 };
 
 #define AT_EXIT UINT64_MAX
@@ -153,7 +152,7 @@ int pf_trace_function(const struct pf_luajit_view *v, const struct pf_trace *t, 
 
 uint32_t pf_trace_instruction(const struct pf_luajit_view *v, uint64_t pc)
 {
-	const uint8_t loops = (uint8_t)(v->l->op_jump - LOOP_INSTRUCTIONS);
+	const uint8_t loops = (uint8_t)(v->l->op_jump - PF_TRACE_LOOP_INSTRUCTIONS);
 	struct pf_trace t;
 	uint32_t code;
 
@@ -170,6 +169,7 @@ uint32_t pf_trace_instruction(const struct pf_luajit_view *v, uint64_t pc)
 struct position {
 	uint32_t k;
 	uint64_t offset;
+	int called; /* a function runs that the code has called */
 	struct pf_luajit_lines collected; /* the lines of the allocations for which the collector runs; 0 if they are unknown */
 };
 
@@ -180,8 +180,11 @@ static struct pf_luajit_lines lines_at(const struct pf_luajit_view *v, const str
 
 	if (at->collected.first)
 		return at->collected;
-	if (at->offset != AT_EXIT)
-		return pf_trace_lines_at(v, t, f, at->k, s, at->offset);
+	if (at->offset != AT_EXIT) {
+		const struct pf_trace_stretch stretch = pf_trace_lines_at(v, t, f, at->k, s, at->offset);
+
+		return at->called && stretch.calls.first ? stretch.calls : stretch.all;
+	}
 	lines.first = lines.last = pf_luajit_line(v, f, s->pc + PF_LUAJIT_INSTRUCTION);
 	return lines;
 }
@@ -397,6 +400,7 @@ int pf_luajit_trace(struct pf_luajit_view *v, uint64_t trace_base)
 
 	if (trace_base && find_trace(v, &t, &at.offset)) {
 		at.k = pf_trace_snapshot_at(v, &t, at.offset);
+		at.called = !in_code(&t, v->r->ip);
 		frames(v, &t, at, trace_base);
 		return 1;
 	}

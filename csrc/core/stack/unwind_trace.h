@@ -1,4 +1,4 @@
-/* Compiled code: declarations for the two files of the unwinder. */
+/* Compiled code: declarations for the three files of the unwinder. */
 #ifndef PF_UNWIND_TRACE_H
 #define PF_UNWIND_TRACE_H
 
@@ -12,6 +12,7 @@ enum {
 	PF_TRACE_IR_SIZE = 8,
 	PF_TRACE_IR_BIAS = 0x8000,
 	PF_TRACE_SNAPSHOT_SIZE = 12,
+	PF_TRACE_LOOP_INSTRUCTIONS = 11, /* those that begin or end loops have the numbers before that of the jump */
 };
 
 /* An unsigned number of up to 8 bytes. */
@@ -55,12 +56,31 @@ uint32_t pf_trace_instruction(const struct pf_luajit_view *v, uint64_t pc);
 int pf_trace_function(const struct pf_luajit_view *v, const struct pf_trace *t, int known, uint64_t value, uint64_t pc,
 		      struct pf_luajit_function *f);
 
+/* The lines of a stretch of code: all of them, those with an instruction that may call C code, and of these, those that may make an
+ * object. */
+struct pf_trace_stretch {
+	struct pf_luajit_lines all, calls, allocations;
+};
+
+static inline void pf_trace_widen(struct pf_luajit_lines *lines, uint32_t line)
+{
+	if (!line)
+		return;
+	if (!lines->first || line < lines->first)
+		lines->first = line;
+	if (line > lines->last)
+		lines->last = line;
+}
+
 /* The lines of snapshot k's code in its innermost function. */
-struct pf_luajit_lines pf_trace_lines(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
-				      const struct pf_snapshot *s);
+struct pf_trace_stretch pf_trace_lines(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
+				       const struct pf_snapshot *s);
 /* The same, for the instruction at this offset. */
-struct pf_luajit_lines pf_trace_lines_at(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
-					 const struct pf_snapshot *s, uint64_t offset);
+struct pf_trace_stretch pf_trace_lines_at(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
+					  const struct pf_snapshot *s, uint64_t offset);
+/* The return address of the innermost function of a frame (its base), in a snapshot which was taken when it had called another; 0 if
+ * that is unknown. */
+uint64_t pf_trace_return_address(const struct pf_luajit_view *v, const struct pf_snapshot *called, const struct pf_trace_slots *slots, unsigned base);
 /* The code of snapshot k, *s, has called the collector. Replace both by the snapshot of the code that allocates, and set lines to
  * its lines. Returns 0 and changes nothing if that code is unknown. */
 int pf_trace_allocations(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, uint32_t *k, struct pf_snapshot *s,

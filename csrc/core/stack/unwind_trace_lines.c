@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { IR_GUARD = 0x80, IR_LAST_COMPARISON = 9, WALK_MOST = 512, READ_AT_ONCE = 64, IR_MOST = 1 << 12, BYTECODE_MOST = 1 << 12, PLACES_MOST = 32 };
+enum { IR_GUARD = 0x80, IR_LAST_COMPARISON = 9, WALK_MOST = 512 };
 
 static uint64_t target(uint64_t pc, uint32_t code)
 {
@@ -29,19 +29,39 @@ static int is_comparison(const struct pf_luajit_view *v, const struct pf_trace *
 enum stop { STOP_AT, STOP_AFTER, STOP_AFTER_JUMP_TO, STOP_AT_END };
 
 struct walk {
-	struct pf_luajit_lines lines;
+	struct pf_trace_stretch stretch;
 	uint64_t last; /* the last instruction */
 	int found;
 };
 
-static void widen(struct pf_luajit_lines *lines, uint32_t line)
+static void widen(struct walk *w, uint32_t line)
 {
-	if (!line)
-		return;
-	if (!lines->first || line < lines->first)
-		lines->first = line;
-	if (line > lines->last)
-		lines->last = line;
+	pf_trace_widen(&w->stretch.all, line);
+}
+
+static int may_allocate(const struct pf_luajit_layout *l, uint8_t op)
+{
+	return op == l->op_table || op == l->op_filled_table || op == l->op_concatenate || (op >= l->op_call_first && op <= l->op_call_last);
+}
+
+/* Can compiled code call C code for this instruction? Not for those that compare for equality, move, compute (except % and ^), load
+ * a constant or a table's field, jump or return. Their opcodes are counted from that of `..`. */
+static int may_call(const struct pf_luajit_layout *l, uint8_t op)
+{
+	enum { LAST_ORDER = 3, LENGTH = -17, ADD = -16, POWER = -1, MODULO = 4, OPERATORS = 5, UPVALUE = 7, TABLE = 14, FILLED_TABLE = 15, GLOBAL = 16,
+	       FIRST_INDEX = 18, LAST_INDEX = 21, CALL = 27 };
+	const int at = op - l->op_concatenate;
+
+	if (l->op_table - l->op_concatenate != TABLE || l->op_filled_table - l->op_concatenate != FILLED_TABLE ||
+	    l->op_call_first - l->op_concatenate != CALL)
+		return 1; /* the opcodes have another order */
+	if (at < LENGTH)
+		return op <= LAST_ORDER;
+	if (at >= ADD && at < POWER)
+		return (at - ADD) % OPERATORS == MODULO;
+	if ((at > 0 && at <= UPVALUE) || at == GLOBAL || (at >= FIRST_INDEX && at <= LAST_INDEX))
+		return 0;
+	return op < l->op_return_first || op > l->op_jump;
 }
 
 /* Follow the code of f from an instruction on. Forward jumps are not taken, so both branches count. Unconditional backward jumps
@@ -50,18 +70,24 @@ static struct walk follow(const struct pf_luajit_view *v, const struct pf_luajit
 			  unsigned back)
 {
 	const struct pf_luajit_layout *l = v->l;
-	struct walk w = {{0, 0}, 0, 0};
+	struct walk w = {.found = 0};
 
 	for (unsigned i = 0; i < WALK_MOST && pf_luajit_holds(f, from + PF_LUAJIT_INSTRUCTION); i++) {
 		const uint32_t code = pf_trace_instruction(v, from);
 		const uint8_t op = code & 0xff;
 		const uint64_t next = from + PF_LUAJIT_INSTRUCTION, jump = target(from, code);
+		uint32_t line;
 
 		if (how == STOP_AT && from == to && i > 0) {
 			w.found = 1;
 			return w;
 		}
-		widen(&w.lines, pf_luajit_line(v, f, next));
+		line = pf_luajit_line(v, f, next);
+		widen(&w, line);
+		if (may_allocate(l, op))
+			pf_trace_widen(&w.stretch.allocations, line);
+		if (may_call(l, op))
+			pf_trace_widen(&w.stretch.calls, line);
 		w.last = from;
 		if ((how == STOP_AFTER && from == to) || (how == STOP_AFTER_JUMP_TO && (next == to || jump == to))) {
 			w.found = 1;
@@ -89,8 +115,7 @@ static struct walk walk(const struct pf_luajit_view *v, const struct pf_luajit_f
 	return w.found || how == STOP_AT_END ? w : follow(v, f, from, how, to, 1);
 }
 
-/* The return address of this snapshot's innermost function, in a snapshot which was taken when it had called another. */
-static uint64_t return_address(const struct pf_luajit_view *v, const struct pf_snapshot *called, const struct pf_trace_slots *slots, unsigned base)
+uint64_t pf_trace_return_address(const struct pf_luajit_view *v, const struct pf_snapshot *called, const struct pf_trace_slots *slots, unsigned base)
 {
 	unsigned at = called->base;
 	uint64_t pc = 0;
@@ -153,7 +178,7 @@ static uint64_t find_jump(const struct pf_luajit_view *v, const struct pf_trace 
 static struct walk walk_past_jump(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
 				  const struct pf_snapshot *s, uint64_t actual)
 {
-	struct walk none = {{0, 0}, 0, 0}, w;
+	struct walk none = {.found = 0}, w;
 	struct pf_snapshot previous;
 	uint64_t jump, other;
 
@@ -165,16 +190,16 @@ static struct walk walk_past_jump(const struct pf_luajit_view *v, const struct p
 	jump = w.last;
 	other = jump + PF_LUAJIT_INSTRUCTION == s->pc ? target(jump, pf_trace_instruction(v, jump)) : jump + PF_LUAJIT_INSTRUCTION;
 	w = walk(v, f, other, STOP_AT, actual);
-	widen(&w.lines, pf_luajit_line(v, f, jump + PF_LUAJIT_INSTRUCTION));
+	widen(&w, pf_luajit_line(v, f, jump + PF_LUAJIT_INSTRUCTION));
 	return w;
 }
 
-struct pf_luajit_lines pf_trace_lines(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
+struct pf_trace_stretch pf_trace_lines(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
 				    const struct pf_snapshot *s)
 {
 	struct pf_snapshot next, after;
 	struct pf_trace_slots slots;
-	struct walk w = {{0, 0}, 0, 0};
+	struct walk w = {.found = 0};
 	int there, after_there;
 	const uint64_t actual = next_pc(v, t, k, &next, &there);
 	const int last = k + 1 == t->snapshots_n;
@@ -183,17 +208,17 @@ struct pf_luajit_lines pf_trace_lines(const struct pf_luajit_view *v, const stru
 	if (there && is_comparison(v, t, s, last ? 0 : next.ref)) {
 		jump = find_jump(v, t, f, k, s, actual);
 		if (jump) {
-			widen(&w.lines, pf_luajit_line(v, f, jump + PF_LUAJIT_INSTRUCTION));
-			return w.lines;
+			widen(&w, pf_luajit_line(v, f, jump + PF_LUAJIT_INSTRUCTION));
+			return w.stretch;
 		}
 	}
 	if (!there) { /* the code only continues in another trace or in the interpreter */
-		widen(&w.lines, pf_luajit_line(v, f, s->pc + PF_LUAJIT_INSTRUCTION));
-		return w.lines;
+		widen(&w, pf_luajit_line(v, f, s->pc + PF_LUAJIT_INSTRUCTION));
+		return w.stretch;
 	}
 	if (next.base > s->base) {
 		pf_trace_read_slots(v, t, &next, &slots);
-		jump = return_address(v, &next, &slots, s->base);
+		jump = pf_trace_return_address(v, &next, &slots, s->base);
 		if (jump)
 			w = walk(v, f, s->pc, STOP_AFTER, jump - PF_LUAJIT_INSTRUCTION);
 	} else if (next.base == s->base && actual) {
@@ -210,9 +235,9 @@ struct pf_luajit_lines pf_trace_lines(const struct pf_luajit_view *v, const stru
 	if (!w.found) {
 		w = walk(v, f, s->pc, STOP_AT_END, 0);
 		if (next.base == s->base && pf_luajit_holds(f, actual + PF_LUAJIT_INSTRUCTION))
-			widen(&w.lines, pf_luajit_line(v, f, actual + PF_LUAJIT_INSTRUCTION));
+			widen(&w, pf_luajit_line(v, f, actual + PF_LUAJIT_INSTRUCTION));
 	}
-	return w.lines;
+	return w.stretch;
 }
 
 /* --- marks -------------------------------------------------------------------------------------------------------------- */
@@ -238,18 +263,18 @@ static uint64_t where_line_changes(const struct pf_luajit_view *v, const struct 
 /* While LuaJIT's profiler runs, compiled code tests a byte of the global state at each change of the line, and exits if the byte
  * is set. A snapshot follows, but the compiler drops it if no later code can exit, as at the end of a loop. Then the test itself
  * divides the stretch. It is recognized by its machine code, which is the same as that right before the stretch. */
-struct pf_luajit_lines pf_trace_lines_at(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
+struct pf_trace_stretch pf_trace_lines_at(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
 					 const struct pf_snapshot *s, uint64_t offset)
 {
 	enum { TEST = 8, MARK = TEST + 6, READ_MOST = 768 };
 	static const unsigned char test[] = {0x41, 0xf6, 0x86}, jump[] = {0x0f, 0x85}; /* of the byte at R14 and a distance; to the exit */
-	const struct pf_luajit_lines lines = pf_trace_lines(v, t, f, k, s);
+	const struct pf_trace_stretch lines = pf_trace_lines(v, t, f, k, s);
 	unsigned char code[READ_MOST];
 	uint16_t begins, ends;
 	struct pf_snapshot after = *s;
 	uint64_t size;
 
-	if (lines.first == lines.last || k == 0 ||
+	if (lines.all.first == lines.all.last || k == 0 ||
 	    !pf_luajit_read(v, &begins, t->snapshots + (uint64_t)k * PF_TRACE_SNAPSHOT_SIZE + 6, sizeof begins) || begins < MARK || offset < begins)
 		return lines;
 	size = t->code_size;
@@ -264,179 +289,17 @@ struct pf_luajit_lines pf_trace_lines_at(const struct pf_luajit_view *v, const s
 	if (!pf_luajit_read(v, code, t->code + begins - MARK, size) || memcmp(code, test, sizeof test) != 0 || memcmp(code + TEST, jump, sizeof jump) != 0)
 		return lines;
 	for (uint64_t i = MARK; i + MARK <= size; i++) {
-		struct pf_luajit_lines line;
+		struct pf_trace_stretch line = {.all = {0, 0}};
 
 		if (memcmp(code + i, code, TEST) != 0 || memcmp(code + i + TEST, jump, sizeof jump) != 0)
 			continue;
 		if (offset - begins < i) {
-			line.first = line.last = pf_luajit_line(v, f, s->pc + PF_LUAJIT_INSTRUCTION);
-			return line.first ? line : lines;
+			pf_trace_widen(&line.all, pf_luajit_line(v, f, s->pc + PF_LUAJIT_INSTRUCTION));
+			return line.all.first ? line : lines;
 		}
 		after.pc = where_line_changes(v, f, s->pc);
 		line = after.pc ? pf_trace_lines(v, t, f, k, &after) : lines;
-		return line.first ? line : lines;
+		return line.all.first ? line : lines;
 	}
 	return lines;
-}
-
-/* --- the collector --------------------------------------------------------------------------------------------------- */
-
-enum allocated { NOTHING, OBJECT, C_DATA };
-
-static enum allocated allocates(const struct pf_luajit_layout *l, uint64_t instruction)
-{
-	/* Opcodes, counted from that of an empty table: strings, tables and C data; the string of a buffer, of a number; and
-	 * calls. */
-	enum { FIRST = -2, FIRST_C_DATA = 2, LAST_C_DATA = 3, BUFFER_STRING = 6, NUMBER_STRING = 12, CALL = 15 };
-	enum { NO_CODE = 0xfd }; /* the register of an instruction without code: the object is made only if the trace is left */
-	const int op = (int)(instruction >> 40 & 0xff) - l->ir_table;
-
-	if ((instruction >> 48 & 0xff) >= NO_CODE)
-		return NOTHING;
-	if (op >= FIRST_C_DATA && op <= LAST_C_DATA)
-		return C_DATA;
-	return (op >= FIRST && op < FIRST_C_DATA) || op == BUFFER_STRING || op == NUMBER_STRING || op == CALL ? OBJECT : NOTHING;
-}
-
-/* Can these instructions allocate? If they are unreadable, assume that they can. */
-static enum allocated allocated(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t from, uint32_t end)
-{
-	uint64_t words[READ_AT_ONCE];
-	enum allocated kind = NOTHING;
-
-	for (uint32_t ref = from; ref < end && kind < C_DATA; ref += READ_AT_ONCE) {
-		const uint32_t n = end - ref < READ_AT_ONCE ? end - ref : READ_AT_ONCE;
-
-		if (!pf_luajit_read(v, words, t->ir + (uint64_t)ref * PF_TRACE_IR_SIZE, n * sizeof *words))
-			return C_DATA;
-		for (uint32_t i = 0; i < n; i++) {
-			const enum allocated this = allocates(v->l, words[i]);
-
-			kind = this > kind ? this : kind;
-		}
-	}
-	return kind;
-}
-
-/* Keep the lines where the function makes a table, joins strings or calls; all of them, if there are none. */
-static struct pf_luajit_lines where_allocating(const struct pf_luajit_view *v, const struct pf_luajit_function *f, struct pf_luajit_lines lines)
-{
-	const struct pf_luajit_layout *l = v->l;
-	struct pf_luajit_lines found = {0, 0};
-	uint32_t code[READ_AT_ONCE];
-
-	if (lines.first == lines.last || f->n > BYTECODE_MOST)
-		return lines;
-	for (uint32_t from = 0; from < f->n; from += READ_AT_ONCE) {
-		const uint32_t n = f->n - from < READ_AT_ONCE ? f->n - from : READ_AT_ONCE;
-		const uint64_t at = f->code + (uint64_t)from * PF_LUAJIT_INSTRUCTION;
-
-		if (!pf_luajit_read(v, code, at, n * sizeof *code))
-			return lines;
-		for (uint32_t i = 0; i < n; i++) {
-			const uint8_t op = code[i] & 0xff;
-			uint32_t line;
-
-			if (op != l->op_table && op != l->op_filled_table && op != l->op_concatenate &&
-			    (op < l->op_call_first || op > l->op_call_last))
-				continue;
-			line = pf_luajit_line(v, f, at + ((uint64_t)i + 1) * PF_LUAJIT_INSTRUCTION);
-			if (line >= lines.first && line <= lines.last)
-				widen(&found, line);
-		}
-	}
-	return found.first ? found : lines;
-}
-
-/* A function that is active at a snapshot, and its return address. */
-struct frame {
-	unsigned base;
-	uint64_t function, link;
-};
-
-static struct frame frame_of(const struct pf_snapshot *s, const struct pf_trace_slots *slots)
-{
-	const struct frame frame = {s->base, slots->known[s->base - 2] ? slots->value[s->base - 2] : 0,
-				    slots->known[s->base - 1] ? slots->value[s->base - 1] : 0};
-
-	return frame;
-}
-
-static int function_of(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, const struct frame *frame, uint64_t pc,
-		       struct pf_luajit_function *f)
-{
-	if (frame->base == 2 && !frame->function && pf_luajit_function_at(v, base, f) && pf_luajit_holds(f, pc))
-		return 1;
-	return pf_trace_function(v, t, frame->function != 0, frame->function, pc, f);
-}
-
-/* Compiled code calls the collector at the start of a loop, for all that the loop allocates, and once before the loop, for what
- * is allocated before. If only one function allocates, inlined or not, report that function. Otherwise report the function that
- * called the collector, at the lines where it allocates or calls. */
-int pf_trace_allocations(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, uint32_t *k, struct pf_snapshot *s,
-			 struct pf_luajit_lines *lines)
-{
-	const uint32_t loop = t->loop ? pf_trace_snapshot_at(v, t, t->loop) : t->snapshots_n;
-	const uint32_t from = *k >= loop ? loop : 0, end = *k >= loop ? t->snapshots_n : loop;
-	const uint32_t ref_end = (uint32_t)((t->snapshots - t->ir) / PF_TRACE_IR_SIZE);
-	struct pf_luajit_lines in_one = {0, 0}, in_caller = {0, 0};
-	struct pf_luajit_function f;
-	struct pf_trace_slots slots;
-	struct pf_snapshot here, next;
-	struct frame caller, one = {0, 0, 0};
-	uint32_t first = 0, n = 0;
-	int only = 1, known = 1;
-
-	if (!v->l->ir_table || !pf_trace_read_snapshot(v, t, from, &next) || ref_end - next.ref > IR_MOST ||
-	    (from == 0 && allocated(v, t, PF_TRACE_IR_BIAS, next.ref)))
-		return 0;
-	pf_trace_read_slots(v, t, s, &slots);
-	caller = frame_of(s, &slots);
-	for (uint32_t i = from; i < end && (only || known); i++) {
-		struct pf_luajit_lines part = {0, 0};
-		enum allocated kind;
-		struct frame frame;
-		uint64_t pc;
-
-		here = next;
-		if (i + 1 < t->snapshots_n && !pf_trace_read_snapshot(v, t, i + 1, &next))
-			return 0;
-		kind = allocated(v, t, here.ref, i + 1 < t->snapshots_n ? next.ref : ref_end);
-		if (!kind)
-			continue;
-		if (++n > PLACES_MOST)
-			return 0;
-		pf_trace_read_slots(v, t, &here, &slots);
-		frame = frame_of(&here, &slots);
-		if (!one.base) {
-			one = frame;
-			first = i;
-		}
-		only = only && frame.base == one.base && frame.function == one.function && frame.link == one.link;
-		pc = here.pc + PF_LUAJIT_INSTRUCTION;
-		if (function_of(v, t, base, &frame, pc, &f)) {
-			part = pf_trace_lines(v, t, &f, i, &here);
-			part = kind == OBJECT ? where_allocating(v, &f, part) : part;
-		}
-		only = only && part.first;
-		widen(&in_one, part.first);
-		widen(&in_one, part.last);
-		if (frame.base > caller.base) {
-			pc = return_address(v, &here, &slots, caller.base);
-			part.first = part.last = pc && function_of(v, t, base, &caller, pc, &f) ? pf_luajit_line(v, &f, pc) : 0;
-		} else if (frame.base < caller.base || frame.function != caller.function) {
-			part.first = 0;
-		}
-		known = known && part.first;
-		widen(&in_caller, part.first);
-		widen(&in_caller, part.last);
-	}
-	if (!one.base || (!only && !known))
-		return 0;
-	*lines = only ? in_one : in_caller;
-	if (only) {
-		*k = first;
-		return pf_trace_read_snapshot(v, t, first, s);
-	}
-	return 1;
 }

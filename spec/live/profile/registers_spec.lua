@@ -65,9 +65,9 @@ describe("a profile of registers", function()
     { "a table", loop(1e6, "s = s + i % 7\n" .. TABLE .. "s = s - i % 5") },
     { "a string", loop(3e5, 's = s + i % 7\nt[1] = "a" .. i --\ns = s - i % 5') },
     { "a call's string", loop(6e5, "s = s + i % 7\nt[1] = tostring(i) --\ns = s - i % 5") },
-    { "a table, and one that the compiler avoids", loop(1e6, "local p = { i }\ns = s + p[1] % 7\n" .. TABLE), marks = true },
+    { "a table, and one that the compiler avoids", loop(1e6, "local p = { i }\ns = s + p[1] % 7\n" .. TABLE) },
     { "a table from a function that is compiled into the loop", loop(1e6, "s = s + i % 7\nt[1] = make(i)\ns = s - i % 5",
-      "local function make(i)\nlocal a = i + 1\nreturn { i, a, i, a } --\nend"), marks = true },
+      "local function make(i)\nlocal a = i + 1\nreturn { i, a, i, a } --\nend") },
     { "two tables", loop(1e6, "s = s + i % 7\n" .. TABLE .. "s = s - i % 5\nt[2] = { i } --\ns = s - i % 3") },
   }
 
@@ -82,29 +82,47 @@ describe("a profile of registers", function()
 
   for _, marked in ipairs { true, false } do
     for _, a in ipairs(allocating) do
-      local how = marked and "" or ", where LuaJIT's profiler is the program's"
-      if marked or not a.marks then
-        it("shows the collector where a compiled loop allocates " .. a[1] .. how, function()
-          requires { lua = "luajit", jit_arch = "x64", nostress = true }
-          local profile = require "jit.profile"
-          if not marked then profile.start("i1000", function() end) end
-          local first, last = allocating_lines(a[2])
-          local run = assert(loadstring(a[2], "=program"))
-          local prof = perf.profile({ freq = 4000 }, run)
-          if not marked then profile.stop() end
-          local collected, there = 0, 0
-          for _, s in ipairs(prof:samples()) do
-            local f = place(s.stack)
-            if s.stack[1].name == "(garbage collector)" then
-              collected = collected + s.weight
-              there = there + (f and f.line == first and (f.lastline or f.line) == last and s.weight or 0)
-            end
+      local how = marked and "" or ", in code from before the profiler's start"
+      it("shows the collector where a compiled loop allocates " .. a[1] .. how, function()
+        requires { lua = "luajit", jit_arch = "x64", nostress = true }
+        local first, last = allocating_lines(a[2])
+        local run = assert(loadstring(a[2], "=program"))
+        if not marked then run() end
+        local prof = perf.profile({ freq = 4000 }, run)
+        local collected, there = 0, 0
+        for _, s in ipairs(prof:samples()) do
+          local f = place(s.stack)
+          if s.stack[1].name == "(garbage collector)" then
+            collected = collected + s.weight
+            there = there + (f and f.line == first and (f.lastline or f.line) == last and s.weight or 0)
           end
-          assert.is_true(collected > 0 and there >= 0.9 * collected, profiling.text(prof))
-        end)
-      end
+        end
+        assert.is_true(collected > 0 and there >= 0.9 * collected, profiling.text(prof))
+      end)
     end
   end
+
+  it("shows C calls of compiled code on their lines, in code from before the profiler's start", function()
+    requires { lua = "luajit", jit_arch = "x64", nostress = true }
+    local line
+    local function run(n, short, long)
+      local find, s = string.find, 0
+      line = next_line() + 2
+      for i = 1, n do
+        s = s + (i + 3) % 7 * 3
+        if find(short[i % 2 + 1], "z", 1, true) then s = s + 1 end
+        s = s - i
+        if find(long[i % 2 + 1], "z", 1, true) then s = s + 1 end
+      end
+      return s
+    end
+    local short, long = { ("a"):rep(2000), ("b"):rep(2000) }, { ("a"):rep(20000), ("b"):rep(20000) }
+    run(1000, short, long)
+    local prof = perf.profile({ freq = 4000 }, run, 2e6, short, long)
+    local at_short, at_long = profiling.on_line(prof, line), profiling.on_line(prof, line + 2)
+    assert.is_true(at_long > 2 * at_short, profiling.text(prof))
+    assert.is_true(at_short + at_long > 0.75 * tonumber(prof.total), profiling.text(prof))
+  end)
 
   it("shows arithmetic on the lines that compute", function()
     requires { nostress = true }
