@@ -38,6 +38,7 @@ static struct {
 /* The safe points where compiled code stops, and the means to find the thread that runs. A profiler that unwinds has no safe
  * points, so these are made here. */
 static struct {
+	struct pf_sampling at;
 	struct pb_stack stack;
 	int taken;
 } stops;
@@ -141,7 +142,9 @@ static void take(int n)
 
 static void give_stops(lua_State *L)
 {
-	pb_marks_give(L, &stops.stack);
+	if (stops.at.claimed)
+		pb_engine_stop(L, &stops.stack);
+	pf_sampling_disclaim(&stops.at);
 	stops.taken = 0;
 	stops.stack.global = 0;
 }
@@ -242,7 +245,9 @@ static int l_stop_points(lua_State *L)
 	if (!is_mine(L) || stops.taken)
 		return 0;
 	stops.taken = 1;
-	pb_marks_take(L, &stops.stack);
+	stops.stack.at = &stops.at;
+	if (PB_LUAJIT && pf_sampling_claim(&stops.at) == 0 && pb_engine_start(L, &stops.stack, &why) < 0)
+		pf_sampling_disclaim(&stops.at);
 	pb_unwind_start(L, &stops.stack, &why);
 	return 0;
 }

@@ -47,7 +47,9 @@ static uint64_t address(lua_State *L, const char *name)
 /* Release the resources that prepare has taken, and the claim. A profiler without the claim leaves those of the running one. */
 static void give_back(lua_State *L, struct pb_profiler *p)
 {
-	pb_marks_give(L, &p->stack);
+	if (p->marks && --p->lifetime->marks == 0 && p->lifetime->marked)
+		pb_marks_give(&p->stack);
+	p->marks = 0;
 	if (!p->s.at.claimed)
 		return;
 	pb_engine_stop(L, &p->stack);
@@ -206,7 +208,9 @@ static int prepare(lua_State *L)
 		r = pb_engine_start(L, &p->stack, why);
 	} else {
 		pb_unwind_learn_more(L, &p->stack);
-		pb_marks_take(L, &p->stack);
+		if (p->lifetime->marks++ == 0)
+			p->lifetime->marked = pb_marks_take(&p->stack);
+		p->marks = 1;
 	}
 	lua_pushinteger(L, r);
 	return 1;

@@ -13,6 +13,8 @@ struct pb_lifetime {
 	lua_State *main; /* its main thread; NULL if Lua 5.1 does not have it */
 	struct pb_profiler *running; /* the first of those that run, linked by `next` */
 	int closing;
+	unsigned marks; /* the number of running profilers that use marks in compiled code */
+	int marked;     /* the first of them has set the marks */
 };
 
 struct pb_profiler {
@@ -20,6 +22,7 @@ struct pb_profiler {
 	struct pb_stack stack;
 	struct pb_lifetime *lifetime; /* of its Lua state */
 	struct pb_profiler *next;
+	int marks;      /* it uses marks */
 	int safe_point; /* its stacks are taken at safe points, not unwound */
 };
 

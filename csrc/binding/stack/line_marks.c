@@ -1,70 +1,109 @@
 /* LuaJIT: marks in compiled code that distinguish its lines.
  *
- * Compiled code refers to its bytecode only at its snapshots, and there may be many lines between two of them. While LuaJIT's own
- * profiler runs, the compiler adds a snapshot at each change of the line, where compiled code also stops on request (for example
- * when a signal ends the program). So we run that profiler, without its timer and its signal, while a state is profiled.
+ * Compiled code refers to its bytecode only at its snapshots, and there may be many lines between two of them. The compiler has a
+ * mode, for LuaJIT's own profiler, in which it adds a snapshot at each change of the line, with a test that costs little. That
+ * profiler itself is the program's: a process has one, and its start and its stop discard all compiled code. So we set the
+ * mode alone, a number in the compiler's state. Code from before the start has no marks, and is shown as ranges of lines.
  *
- * A process has only one such profiler, and the program may use it. Then there are no marks, and code between two snapshots is
- * shown as a range of lines. */
-#include "binding/stack/stack.h"
+ * The number's place is learned from a Lua state of our own, whose profiler is started in two modes. */
+#include "binding/stack/luajit_profiler.h"
 
 #if PB_LUAJIT
 #include <stdatomic.h>
+#include <string.h>
 
-static struct {
-	_Atomic(const void *) state; /* identifies the state that has them */
-	unsigned users;
-	struct pf_sampling at;
-	struct pb_stack stack;
-} marks;
+#include "binding/stack/learn_luajit.h"
+#include "core/base/peek.h"
 
-static const void *state_of(lua_State *L)
+enum { WORDS = PB_LUAJIT_COMPILER / 4, MOST_TRIES = 3, NONE = 0, LINES = 'l', FUNCTIONS = 'f' };
+
+static atomic_uint place; /* bytes from the global state; 0: unknown */
+static atomic_int tries;
+
+/* Exclude the words of the global state and the compiler's state that do not have this value. */
+static void narrow(uint8_t *out, uint64_t global, uint32_t value)
 {
-	return lua_topointer(L, LUA_REGISTRYINDEX);
+	uint32_t words[WORDS];
+
+	if (pf_peek_call(words, global, sizeof words) < 0)
+		memset(words, 0xff, sizeof words);
+	for (unsigned i = 0; i < WORDS; i++)
+		out[i] |= words[i] != value;
 }
 
-void pb_marks_take(lua_State *L, struct pb_stack *p)
+static void learn(lua_State *S, uint64_t global, struct pb_stack *p)
 {
+	static const char *const modes[] = {"l", "f", "l"};
+	uint8_t out[WORDS] = {1};
+	unsigned found = 0, at = 0;
 	const char *why;
 
-	if (atomic_load(&marks.state) == state_of(L) && !pf_inherited(marks.at.generation)) {
-		marks.users++;
-		p->marks = marks.at.generation;
-		return;
+	narrow(out, global, NONE);
+	for (unsigned i = 0; i < sizeof modes / sizeof *modes; i++) {
+		if (pb_luajit_profiler_start(S, modes[i], p, &why) < 0)
+			return;
+		narrow(out, global, (uint32_t)*modes[i]);
+		pb_luajit_profiler_stop(S, p);
+		narrow(out, global, NONE);
 	}
-	if (pf_sampling_claim(&marks.at) < 0)
-		return;
-	marks.stack.at = &marks.at;
-	marks.users = 1;
-	atomic_store(&marks.state, state_of(L));
-	p->marks = marks.at.generation; /* set before calls that may raise, so that the caller gives the marks back */
-	if (pb_engine_start(L, &marks.stack, &why) < 0)
-		pb_marks_give(L, p);
+	for (unsigned i = 0; i < WORDS; i++)
+		if (!out[i]) {
+			found++;
+			at = i * 4;
+		}
+	if (found == 1)
+		atomic_store(&place, at);
+	atomic_fetch_add(&tries, found != 1);
 }
 
-void pb_marks_give(lua_State *L, struct pb_stack *p)
+static void learn_place(const struct pf_luajit_layout *l)
 {
-	const uint32_t taken = p->marks;
+	struct pf_sampling sampling;
+	struct pb_stack stack = {.at = &sampling};
+	lua_State *S;
 
-	p->marks = 0;
-	if (!taken || taken != marks.at.generation || atomic_load(&marks.state) != state_of(L) || --marks.users > 0)
-		return;
-	atomic_store(&marks.state, NULL);
-	pb_engine_stop(L, &marks.stack);
-	pf_sampling_disclaim(&marks.at);
+	memset(&sampling, 0, sizeof sampling);
+	if (pf_sampling_claim(&sampling) < 0)
+		return; /* LuaJIT's profiler runs, for another user of ours */
+	S = luaL_newstate();
+	if (S) {
+		learn(S, pb_luajit_global(S, l), &stack);
+		lua_close(S);
+	}
+	pf_sampling_disclaim(&sampling);
+}
+
+static volatile uint32_t *mode_of(const struct pb_stack *p)
+{
+	return (volatile uint32_t *)(uintptr_t)(p->global + atomic_load(&place));
+}
+
+int pb_marks_take(const struct pb_stack *p)
+{
+	if (!atomic_load(&place) && atomic_load(&tries) < MOST_TRIES)
+		learn_place(&p->layout.of);
+	if (!atomic_load(&place) || *mode_of(p) != NONE)
+		return 0;
+	*mode_of(p) = LINES;
+	return 1;
+}
+
+void pb_marks_give(const struct pb_stack *p)
+{
+	if (*mode_of(p) == LINES && !pb_luajit_profiler_runs(p->global))
+		*mode_of(p) = NONE;
 }
 
 #else
 
-void pb_marks_take(lua_State *L, struct pb_stack *p)
+int pb_marks_take(const struct pb_stack *p)
 {
-	(void)L;
 	(void)p;
+	return 0;
 }
 
-void pb_marks_give(lua_State *L, struct pb_stack *p)
+void pb_marks_give(const struct pb_stack *p)
 {
-	(void)L;
 	(void)p;
 }
 

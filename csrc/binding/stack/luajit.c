@@ -1,14 +1,7 @@
 /* LuaJIT: the safe point is the hook of LuaJIT's own profiler, for which compiled code stops too.
  * luaJIT_profile_start puts a check into compiled code wherever the line changes, and installs a handler for SIGPROF that asks
- * for the hook, with a timer that sends it. We keep the address of that handler and restore the previous timer and signal action;
- * our own signal handler calls it. The hook runs before the next instruction.
- *
- * LuaJIT has one profiler in a process, and others can stop ours: lua_close stops it before the first finalizer runs,
- * jit.profile.stop and jit.p stop it at any time. LuaJIT's handler must not be called then: it has no state any more, and if the
- * program has started a profiler of its own, the handler would count for that. Three words of LuaJIT's static memory tell what is
- * running: the state (0: none), the callback, and its data. They are found once, by the callback and the data of our first start.
- * LuaJIT changes them on the thread that runs the state, which is the thread that gets our signal, and it clears the state last.
- * So the handler may be called whenever all three are ours.
+ * for the hook, with a timer that sends it. luajit_profiler.c keeps the address of that handler and restores the previous timer and
+ * signal action; our own signal handler calls it. The hook runs before the next instruction.
  *
  * The public interface does not give the following. We find each once, by inspecting a small function while it runs. If one
  * cannot be found, the profiler works without it:
@@ -18,16 +11,10 @@
  *   vmstate   what the interpreter is doing: running a C function, collecting garbage, compiling
  *   cur_L, cframe   the running thread, and its frame of the interpreter; without a frame the program is outside of Lua
  *   func_pc   a function's first instruction: if that is the next one, the signal came while the caller ran */
-#include "binding/stack/stack.h"
+#include "binding/stack/luajit_profiler.h"
 
 #if PB_LUAJIT
-#include <dlfcn.h>
-#include <errno.h>
-#include <link.h>
-#include <pthread.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/time.h>
 
 #include "core/base/peek.h"
 #include "core/stack/unwind_luajit_internal.h"
@@ -35,8 +22,6 @@
 enum { THREAD_WORDS = 12, GLOBAL_WORDS = 128, STACK_WORDS = 96, INSTRUCTION = 4, MOST_DISTANCE = 1024, MOST_TRIES = 8 };
 
 static struct {
-	void (*handler)(int); /* LuaJIT's handler of SIGPROF */
-	const volatile uintptr_t *profile; /* LuaJIT's three words: state, callback, data */
 	int tried;
 	/* The places, as indexes of words from the start of each structure: */
 	int slot;          /* from the hook's frame address; 0: unknown */
@@ -52,68 +37,6 @@ static struct {
 	const volatile uintptr_t *main_cframe, *cur_L;
 	const volatile int32_t *vmstate;
 } at;
-
-/* --- the owner of LuaJIT's profiler ---------------------------------------------------------------------------------- */
-
-static void on_hook(void *data, lua_State *L, int samples, int vmstate);
-
-static uintptr_t hook_word(void)
-{
-	void (*hook)(void *, lua_State *, int, int) = on_hook;
-	uintptr_t word;
-
-	memcpy(&word, &hook, sizeof word);
-	return word;
-}
-
-/* Whether LuaJIT's profiler runs for p, or for any of ours if p is NULL. May be called in the signal handler. */
-static int ours(const struct pb_stack *p)
-{
-	const volatile uintptr_t *profile = vm.profile;
-
-	return profile && profile[0] && profile[1] == hook_word() && (!p || profile[2] == (uintptr_t)p);
-}
-
-struct started {
-	const struct pb_stack *p;
-	lua_State *L;
-	int found;
-};
-
-static int is_word_of(const lua_State *L, uintptr_t word)
-{
-	for (int i = 1; i < THREAD_WORDS; i++)
-		if (((const uintptr_t *)(const void *)L)[i] == word)
-			return 1;
-	return 0;
-}
-
-/* Search the writable memory of the shared object that has the handler for a reference to the state, followed by the callback and
- * its data. The last two alone may occur in other places; the state is verified by a thread, which refers to it too. */
-static int __attribute__((no_sanitize("address"))) find_in_object(struct dl_phdr_info *object, size_t size, void *data)
-{
-	struct started *started = data;
-	uintptr_t handler, hook = hook_word();
-	int here = 0;
-
-	(void)size;
-	memcpy(&handler, &vm.handler, sizeof handler);
-	for (int i = 0; i < object->dlpi_phnum; i++)
-		here |= object->dlpi_phdr[i].p_type == PT_LOAD && handler - object->dlpi_addr - object->dlpi_phdr[i].p_vaddr <
-								      object->dlpi_phdr[i].p_memsz;
-	for (int i = 0; here && i < object->dlpi_phnum; i++) {
-		const ElfW(Phdr) *ph = &object->dlpi_phdr[i];
-		const uintptr_t from = object->dlpi_addr + ph->p_vaddr, end = from + ph->p_memsz;
-
-		if (ph->p_type != PT_LOAD || !(ph->p_flags & PF_W) || ph->p_memsz < 4 * sizeof from)
-			continue;
-		for (const uintptr_t *w = (const uintptr_t *)((from + sizeof from - 1) / sizeof from * sizeof from);
-		     (uintptr_t)(w + 3) <= end; w++)
-			if (w[1] == hook && w[2] == (uintptr_t)started->p && w[0] && is_word_of(started->L, w[0]))
-				vm.profile = started->found++ ? NULL : w;
-	}
-	return here;
-}
 
 /* --- finding the places --------------------------------------------------------------------------------------------- */
 
@@ -196,7 +119,7 @@ static int l_learn(lua_State *L)
 	learn.L = L;
 	narrow(PF_LUAJIT_C);
 	pb_function_learn(L);
-	vm.handler(SIGPROF);
+	pb_luajit_profiler_ask();
 	return 0;
 }
 
@@ -275,7 +198,7 @@ enum pf_state pb_engine_classify(void *owner, uint64_t *function)
 	const uintptr_t *L;
 	int32_t state;
 
-	if (!ours(owner))
+	if (!pb_luajit_profiler_ours(owner))
 		return PF_UNSAMPLED; /* LuaJIT's profiler was stopped, so no safe point will come */
 	if (!at.vmstate)
 		return PF_AT_LUA;
@@ -310,10 +233,15 @@ void pb_engine_trigger(void *owner)
 {
 	if (pb_on_trigger)
 		pb_on_trigger(NULL, NULL, NULL);
-	if (ours(owner)) {
+	if (pb_luajit_profiler_ours(owner)) {
 		remind_of_hook();
-		vm.handler(SIGPROF);
+		pb_luajit_profiler_ask();
 	}
+}
+
+int pb_engine_stops(uint64_t global)
+{
+	return pb_luajit_profiler_ours(NULL) && pb_luajit_profiler_runs(global);
 }
 
 /* --- the hook ------------------------------------------------------------------------------------------------------- */
@@ -381,7 +309,7 @@ static void attribute(struct pb_stack *p, lua_State *L, uintptr_t *slot)
 	p->at->flush(p->at, frames, n);
 }
 
-static void __attribute__((noinline, no_sanitize("address"))) on_hook(void *data, lua_State *L, int samples, int vmstate)
+void __attribute__((noinline, no_sanitize("address"))) pb_luajit_on_profile(void *data, lua_State *L, int samples, int vmstate)
 {
 	struct pb_stack *p = data;
 	uintptr_t *frame = __builtin_frame_address(0);
@@ -401,83 +329,14 @@ static void __attribute__((noinline, no_sanitize("address"))) on_hook(void *data
 	}
 	pf_sampling_leave(p->at);
 }
-
 /* --- start and stop ------------------------------------------------------------------------------------------------- */
-
-/* The action of the signal, and the timer, as they were before LuaJIT's profiler took them. */
-struct kept {
-	struct sigaction action;
-	struct itimerval timer;
-	sigset_t mask;
-};
-
-static void keep(struct kept *k)
-{
-	sigset_t prof;
-
-	sigemptyset(&prof);
-	sigaddset(&prof, SIGPROF);
-	pthread_sigmask(SIG_BLOCK, &prof, &k->mask);
-	sigaction(SIGPROF, NULL, &k->action);
-	getitimer(ITIMER_PROF, &k->timer);
-}
-
-/* The timer may signal any thread: stop it and discard its signals before the program's action is restored. */
-static void give_back(const struct kept *k)
-{
-	setitimer(ITIMER_PROF, &(struct itimerval){.it_value = {0, 0}}, NULL);
-	signal(SIGPROF, SIG_IGN);
-	sigaction(SIGPROF, &k->action, NULL);
-	setitimer(ITIMER_PROF, &k->timer, NULL);
-	pthread_sigmask(SIG_SETMASK, &k->mask, NULL);
-}
-
-/* Whether LuaJIT's profiler runs for jit.p or another user. */
-static int in_use(const struct kept *k)
-{
-	Dl_info theirs, mine;
-	void *address;
-
-	if (vm.profile)
-		return vm.profile[0] && !ours(NULL); /* ours is left over from before a fork, since the sampler is claimed */
-	if (k->action.sa_handler == SIG_DFL || k->action.sa_handler == SIG_IGN)
-		return 0;
-	if (k->timer.it_interval.tv_sec == 0 && k->timer.it_interval.tv_usec == 0)
-		return 0;
-	memcpy(&address, &k->action.sa_handler, sizeof address);
-	if (!dladdr(address, &theirs))
-		return 0;
-	return dladdr((void *)(uintptr_t)&luaJIT_profile_start, &mine) && theirs.dli_fbase == mine.dli_fbase;
-}
 
 int pb_engine_start(lua_State *L, struct pb_stack *p, const char **why)
 {
-	struct sigaction luajits;
-	struct kept k;
+	const int r = pb_luajit_profiler_start(L, "l", p, why);
 
-	keep(&k);
-	*why = "LuaJIT's profiler is in use (jit.p, -jp, jit.profile): there is one in a process";
-	if (in_use(&k)) {
-		pthread_sigmask(SIG_SETMASK, &k.mask, NULL);
-		return -EBUSY;
-	}
-	signal(SIGPROF, SIG_IGN); /* LuaJIT starts its timer before it installs its handler, and another thread may get the signal */
-	luaJIT_profile_start(L, "l", on_hook, p);
-	sigaction(SIGPROF, NULL, &luajits);
-	if (luajits.sa_handler == SIG_IGN) { /* its handler was installed before, by another Lua state */
-		give_back(&k);
-		return -EBUSY;
-	}
-	vm.handler = luajits.sa_handler;
-	if (!vm.profile)
-		dl_iterate_phdr(find_in_object, &(struct started){p, L, 0});
-	if (!ours(p)) {
-		luaJIT_profile_stop(L);
-		give_back(&k);
-		*why = "the state of this LuaJIT's own profiler could not be found";
-		return -ENOTSUP;
-	}
-	give_back(&k);
+	if (r < 0)
+		return r;
 	if (!vm.glref && vm.tried < MOST_TRIES)
 		learn_layout(L);
 	look_at(L);
@@ -486,14 +345,8 @@ int pb_engine_start(lua_State *L, struct pb_stack *p, const char **why)
 
 void pb_engine_stop(lua_State *L, struct pb_stack *p)
 {
-	struct kept k;
-
 	memset(&at, 0, sizeof at);
-	if (!ours(p))
-		return; /* it has ended already, or another profiler has replaced it */
-	keep(&k);
-	luaJIT_profile_stop(L);
-	give_back(&k);
+	pb_luajit_profiler_stop(L, p);
 }
 
 #endif

@@ -5,6 +5,7 @@
  *   line_marks.c       LuaJIT: marks in compiled code that distinguish its lines
  *   walk.c             a Lua stack at a safe point
  *   luajit.c           LuaJIT: how a signal gets to a safe point (the hook of its own profiler), and what the interpreter did
+ *   luajit_profiler.c  LuaJIT: its own profiler, without timer and signal
  *   luajit_function.c  LuaJIT: which C function ran when the signal came
  *   puc.c              PUC Lua: how a signal gets to a safe point (lua_sethook)
  *   coroutine.c        replacements of the coroutine library's functions, which record what resumed and made a coroutine */
@@ -52,7 +53,6 @@ struct pb_stack {
 	struct pf_sampling *at;
 	struct pb_layout layout; /* for the unwinder, with the address of the global state */
 	uint64_t global;
-	uint32_t marks; /* pf_fork_generation at pb_marks_take; 0: the state has no marks */
 	lua_State *main; /* the main thread of its Lua state; NULL if Lua 5.1 does not have it */
 	int may_ask;     /* the event does not count the system call by which the signal handler finds the C function */
 	int coroutines;
@@ -86,6 +86,8 @@ int pb_engine_start(lua_State *L, struct pb_stack *p, const char **why);
 void pb_engine_stop(lua_State *L, struct pb_stack *p);
 enum pf_state pb_engine_classify(void *owner, uint64_t *function);
 void pb_engine_trigger(void *owner);
+/* Has the state of this global state an engine, so that compiled code stops for a trigger? */
+int pb_engine_stops(uint64_t global);
 
 /* stack/unwind.c: the unwinder of this interpreter. start: learns its layout, unless it is known. Returns 0, or -ENOTSUP with
  * the reason in *why; may raise for lack of memory. learn_more: it was started; the program may have turned the compiler on since.
@@ -96,10 +98,10 @@ void pb_unwind_learn_more(lua_State *L, struct pb_stack *p);
 void pb_unwind(void *owner, const struct pf_registers *r, const struct pf_memory *m, struct pf_unwound *u);
 lua_State *pb_running_thread(const struct pb_stack *p, const struct pf_registers *r, const struct pf_memory *m);
 
-/* stack/line_marks.c: from now on compiled code of this state has more places where its line is known, and stops on request, unless
- * the program uses LuaJIT's profiler. May raise for lack of memory. give: idempotent. */
-void pb_marks_take(lua_State *L, struct pb_stack *p);
-void pb_marks_give(lua_State *L, struct pb_stack *p);
+/* stack/line_marks.c: code that this state compiles from now on has more places where its line is known. p has been started.
+ * Returns 1 if the caller must give the marks back; 0 if the state has them already, or cannot have them. */
+int pb_marks_take(const struct pb_stack *p);
+void pb_marks_give(const struct pb_stack *p);
 
 /* If it is not NULL, the signal handler calls it for each sample: with the registers, or, whenever it requests a safe point, with
  * none. */

@@ -58,12 +58,12 @@ static void unwind(const struct pb_stack *p, const struct pf_registers *r, const
 }
 
 /* Compiled code does not check for hooks, and the interpreter's handler of ^C sets one. So compiled code is brought to a safe
- * point. */
+ * point, if it stops for one. */
 static void serve_hook(const struct pb_stack *p)
 {
 	lua_State *main = (lua_State *)(uintptr_t)(p->global - p->layout.of.main_below);
 
-	if (p->marks && lua_gethook(main))
+	if (pb_engine_stops(p->global) && lua_gethook(main))
 		pb_engine_trigger(NULL);
 }
 

@@ -1,0 +1,43 @@
+--- Code that LuaJIT compiles, for the specs of profilers.
+local compiled = {}
+
+local TEXT = [[
+local a, b, c = 1, 2, 3
+for i = 1, 1000 do
+  a = a + i
+  b = b + a
+  c = c + b
+end
+return c]]
+
+--- Calls a function, and returns how often the compiler reported each kind of event ("start", "flush", ...) meanwhile.
+function compiled.events(fn, ...)
+  local counts = {}
+  local function count(what) counts[what] = (counts[what] or 0) + 1 end
+  jit.attach(count, "trace")
+  local ok, err = pcall(fn, ...)
+  jit.attach(count)
+  if not ok then error(err, 0) end
+  return counts
+end
+
+--- Compiles a new loop of four lines. Returns its function and the number of its trace.
+function compiled.loop()
+  local run, trace = assert(loadstring(TEXT, "=loop")), nil
+  local function note(what, number, func)
+    if what == "start" and func == run then trace = number end
+    if what == "abort" and number == trace then trace = nil end
+  end
+  jit.attach(note, "trace")
+  run()
+  jit.attach(note)
+  return run, assert(trace, "the loop was not compiled")
+end
+
+--- The number of exits of a new loop's trace: one of each line, if the compiler marks them.
+function compiled.exits()
+  local _, trace = compiled.loop()
+  return require("jit.util").traceinfo(trace).nexit
+end
+
+return compiled
