@@ -332,8 +332,8 @@ M["resty.perf.start"] = {
   { "dict", "string", "the name of the lua_shared_dict", default = "perf" },
 }
 M["resty.perf.profile"] = {
-  { "workers", "integer|string", "the process id of a worker, or \"all\" (default: this worker)", any = true },
-  { "route", "string", "only the samples of requests of this route" },
+  { "workers", "integer|string", "(since 0.2.0) the process id of a worker, or \"all\" (default: this worker)", any = true },
+  { "route", "string", "(since 0.2.0) only the samples of requests of this route" },
 }
 
 M["resty.perf.status"] = {
@@ -341,6 +341,13 @@ M["resty.perf.status"] = {
     .. "function of the address: the clients that may see it (default: those on this machine)", any = true },
   { "token", "string", "(since 0.2.0) the value that the header X-Perf-Token must have in requests that change something" },
 }
-M["resty.perf.metrics"] = M["resty.perf.status"]
+M["resty.perf.metrics"] = {
+  M["resty.perf.status"][1],
+  { "prefix", "string", "(since 0.2.0) what the names of all metrics begin with", default = "lua_perf" },
+  { "labels", "table", "(since 0.2.0) `{name = text}`: labels that all samples have", any = true },
+  { "without", "{string,...}", "(since 0.2.0) labels that are left out, whose values are added up: phase, status, method, kind, "
+    .. "peer, line", any = true },
+  { "buckets", "{number,...}", "(since 0.2.0) the bounds of histograms of times, in seconds", any = true },
+}
 
 return M

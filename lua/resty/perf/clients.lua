@@ -72,18 +72,20 @@ function M.allowing(from)
   return from_list(type(from) == "table" and from or { from })
 end
 
-local check = checks.options "resty.perf.status"
-local prepared = setmetatable({}, { __mode = "k" }) -- by the table of options
-
--- The options of a page, checked.
--- @return {allows=, token=}
-function M.options(opts)
-  local known = opts and prepared[opts]
-  if known then return known end
-  local checked = check(opts, 1)
-  local result = { allows = M.allowing(checked.from), token = checked.token }
-  if opts then prepared[opts] = result end
-  return result
+-- A function that checks the options of a page, and remembers the results.
+-- @param name in perf.api.options
+-- @param[opt] more function of the checked options
+-- @return function(opts), which returns {allows=, token=, more=}
+function M.options(name, more)
+  local check, prepared = checks.options(name), setmetatable({}, { __mode = "k" })
+  return function(opts)
+    local known = opts and prepared[opts]
+    if known then return known end
+    local checked = check(opts, 1)
+    local result = { allows = M.allowing(checked.from), token = checked.token, more = more and more(checked) }
+    if opts then prepared[opts] = result end
+    return result
+  end
 end
 
 -- Whether a Host names this machine: by an address, "localhost", or the server's name in nginx.conf.

@@ -3,7 +3,10 @@
 -- Each event has a separate metric, since units differ: page-faults is lua_perf_request_page_faults; task-clock, which counts
 -- nanoseconds, is lua_perf_request_task_clock_seconds. The accounting's histograms have a bucket for every number of bits; every
 -- second one is shown, cumulated up to 4^k - 1. The bounds are the same for every route and at all times.
+local argument = require "perf.base.argument"
+local keys_of = require "perf.base.keys"
 local pairs_of = require "perf.base.pairs"
+local utf8 = require "perf.base.utf8"
 local prometheus = require "perf.exporter.prometheus"
 local wait_metrics = require "resty.perf.wait_metrics"
 
@@ -28,28 +31,71 @@ function M.metric(label, unit)
   return name:lower() .. (unit == "ns" and "_seconds" or "")
 end
 
+local USED = { route = true, phase = true, le = true, status = true, method = true, kind = true, peer = true, line = true }
+local OPTIONAL = { phase = true, status = true, method = true, kind = true, peer = true, line = true }
+
+-- The exponents for bounds in seconds: those of the next greater bounds of the histograms.
+local function exponents(bounds)
+  local list, last = {}, -1
+  for i = 1, #bounds do
+    local s = bounds[i]
+    if type(s) ~= "number" or not (s > 0 and s < 1e9) then argument.raisef("buckets: %s is no number of seconds", tostring(s)) end
+    local e = math.ceil(math.log(s * 1e9 + 1) / math.log(2))
+    if e < last then argument.raise "buckets: they have to ascend" end
+    if e > last then list[#list + 1], last = e, e end
+  end
+  return list
+end
+
+-- Check the options of perf.metrics for the text.
+-- @param opts {prefix=, labels=, without=, buckets=}
+-- @return {prefix=, constant=, without=, times=}, the parameter of `text`
+function M.shape(opts)
+  local shape = { prefix = (opts.prefix or "lua_perf") .. "_", constant = {}, without = {} }
+  if not shape.prefix:find "^[%a_:][%w_:]*$" then argument.raisef("prefix: '%s' is no name of a metric", shape.prefix) end
+  for _, name in ipairs(keys_of(opts.labels or {})) do
+    local text = opts.labels[name]
+    if type(name) ~= "string" or not name:find "^[%a_][%w_]*$" or USED[name] or type(text) ~= "string" then
+      argument.raisef("labels: '%s' is no name of a label, or is used already, or its value is no text", tostring(name))
+    end
+    table.insert(shape.constant, name)
+    table.insert(shape.constant, (utf8.valid(text)))
+  end
+  for _, name in ipairs(opts.without or {}) do
+    if not OPTIONAL[name] then argument.raisef("without: '%s' is unknown; phase, status, method, kind, peer and line are known",
+      tostring(name)) end
+    shape.without[name] = true
+  end
+  shape.times = opts.buckets and exponents(opts.buckets)
+  return shape
+end
+
+local DEFAULT = M.shape {}
+
 -- The text.
 -- @param totals the result of resty.perf.totals: {events={{label=, unit=, why=}}, phases=, routes={{name=, requests=,
 -- phases={[phase]={[row]=}}, histograms={[row]={[bucket]=}}}}, unattributed={[row]=}, running=, worker=, abandoned=, refused=,
 -- seen=, dictionary={capacity=, free=}}; row 0 is wall time. waits, blocked: of
 -- resty.perf.shared_waits and resty.perf.blocked, if they are counted
 -- @param[opt] emit function(text), called for each part of the text; the last one is returned
-function M.text(totals, emit)
-  local head, sample, finish = prometheus.new(emit)
+-- @param[opt] shape a result of M.shape
+function M.text(totals, emit, shape)
+  shape = shape or DEFAULT
+  local head, sample, finish = prometheus.new(emit, shape.prefix, shape.constant)
 
-  head("lua_perf_requests_total", "counter", "Requests that were counted.")
+  head("requests_total", "counter", "Requests that were counted.")
   for _, route in ipairs(totals.routes) do
-    sample("lua_perf_requests_total", number(route.requests), "route", route.name)
+    sample("requests_total", number(route.requests), "route", route.name)
   end
-  head("lua_perf_seen_requests_total", "counter", "Requests that hooks have seen, also those that sampling left out.")
-  sample("lua_perf_seen_requests_total", number(totals.seen))
-  head("lua_perf_abandoned_turns_total", "counter", "Turns that were found open by the next one, mostly because of an error.")
-  sample("lua_perf_abandoned_turns_total", number(totals.abandoned))
-  head("lua_perf_dict_refused_total", "counter", "Writes that the lua_shared_dict refused, mostly because it is full.")
-  sample("lua_perf_dict_refused_total", number(totals.refused))
+  head("seen_requests_total", "counter", "Requests that hooks have seen, also those that sampling left out.")
+  sample("seen_requests_total", number(totals.seen))
+  head("abandoned_turns_total", "counter", "Turns that were found open by the next one, mostly because of an error.")
+  sample("abandoned_turns_total", number(totals.abandoned))
+  head("dict_refused_total", "counter", "Writes that the lua_shared_dict refused, mostly because it is full.")
+  sample("dict_refused_total", number(totals.refused))
   for name, bytes in pairs_of(totals.dictionary or {}) do
-    head(("lua_perf_dict_%s_bytes"):format(name), "gauge", "Bytes of the lua_shared_dict.")
-    sample(("lua_perf_dict_%s_bytes"):format(name), number(bytes))
+    head(("dict_%s_bytes"):format(name), "gauge", "Bytes of the lua_shared_dict.")
+    sample(("dict_%s_bytes"):format(name), number(bytes))
   end
 
   for row = 0, #totals.events do
@@ -57,8 +103,8 @@ function M.text(totals, emit)
     local name, unit = M.metric(event.label, event.unit), event.unit
     local what = row == 0 and "Wall time in which Lua ran" or event.label
     if not event.why then
-      local request, phase = "lua_perf_request_" .. name, "lua_perf_phase_" .. name .. "_total"
-      local bounds = unit == "ns" and TIMES or COUNTS
+      local request, phase = "request_" .. name, "phase_" .. name .. "_total"
+      local bounds = unit == "ns" and (shape.times or TIMES) or COUNTS
       head(request, "histogram", what .. " by request.")
       for _, route in ipairs(totals.routes) do
         local buckets, sum = route.histograms[row], 0
@@ -76,21 +122,21 @@ function M.text(totals, emit)
         sample(request .. "_sum", number(sum, unit), "route", route.name)
         sample(request .. "_count", number(route.requests), "route", route.name)
       end
-      head(phase, "counter", what .. " by phase.")
-      for _, route in ipairs(totals.routes) do
+      if not shape.without.phase then head(phase, "counter", what .. " by phase.") end
+      for _, route in ipairs(shape.without.phase and {} or totals.routes) do
         for _, p in ipairs(totals.phases) do
           local counts = route.phases[p]
           if counts then sample(phase, number(counts[row] or 0, unit), "route", route.name, "phase", p) end
         end
       end
       for _, rest in ipairs(WORKER) do
-        local metric = ("lua_perf_%s_%s%s"):format(rest[1], name, rest[2] == "counter" and "_total" or "")
+        local metric = ("%s_%s%s"):format(rest[1], name, rest[2] == "counter" and "_total" or "")
         head(metric, rest[2], what .. rest[3])
         sample(metric, number(totals[rest[1]][row] or 0, unit))
       end
     end
   end
-  if totals.waits then wait_metrics.write(head, sample, totals.waits) end
+  if totals.waits then wait_metrics.write(head, sample, totals.waits, shape) end
   if totals.blocked then wait_metrics.write_blocked(head, sample, totals.blocked) end
   return finish()
 end

@@ -148,7 +148,7 @@ end
 local DENIED = "this address may not see the page: see the option `from` of perf.status and perf.metrics"
 local NOTHING = "nothing is counted: perf.start has not been called, or has failed; see the error log\n"
 
-local function metrics(state)
+local function metrics(state, shape)
   local pause = pausing()
   local totals = state.sums(pause)
   if not totals then return refuse(503, NOTHING) end
@@ -157,7 +157,7 @@ local function metrics(state)
   ngx.print(exposition.text(totals, function(text)
     ngx.print(text)
     pause()
-  end))
+  end, shape))
 end
 
 local SHOWN = 100 -- rows of waits
@@ -197,9 +197,12 @@ local function as_json(state)
   ngx.print(',"slow":[', table.concat(state.dict and slow.recent(state.dict) or {}, ","), "]}\n")
 end
 
+local status_options = clients.options "resty.perf.status"
+local metrics_options = clients.options("resty.perf.metrics", exposition.shape)
+
 -- Content handler.
 function M.status(perf, opts)
-  opts = clients.options(opts)
+  opts = status_options(opts)
   if not opts.allows(ngx.var.remote_addr) then return refuse(403, DENIED) end
   local state = perf.state()
   state.secret = opts.token ~= nil
@@ -216,8 +219,9 @@ end
 
 -- Content handler.
 function M.metrics(perf, opts)
-  if not clients.options(opts).allows(ngx.var.remote_addr) then return refuse(403, DENIED) end
-  return metrics(perf.state())
+  opts = metrics_options(opts)
+  if not opts.allows(ngx.var.remote_addr) then return refuse(403, DENIED) end
+  return metrics(perf.state(), opts.more)
 end
 
 return M

@@ -9,8 +9,12 @@ local BOUNDS = { 14, 16, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
 local function seconds(ns) return (("%.9f"):format(ns / 1e9):gsub("%.?0+$", "")) end
 
 -- Adds up the rows with the same labels.
-local function sum_by(rows, labels)
-  local sums, by_text = {}, {}
+-- @param without the set of labels that are left out
+local function sum_by(rows, all, without)
+  local sums, by_text, labels = {}, {}, {}
+  for _, label in ipairs(all) do
+    if not without[label] then labels[#labels + 1] = label end
+  end
   for _, row in ipairs(rows) do
     local parts = {}
     for i, label in ipairs(labels) do parts[i] = row[label] end
@@ -27,7 +31,7 @@ local function sum_by(rows, labels)
   return sums
 end
 
-local function histogram(head, sample, name, help, sums)
+local function histogram(head, sample, name, help, sums, bounds)
   head(name, "histogram", help)
   for _, sum in ipairs(sums) do
     local below, b = 0, 0
@@ -38,7 +42,7 @@ local function histogram(head, sample, name, help, sums)
       labels[n + 1], labels[n + 2] = "le", bound
       sample(name .. "_bucket", ("%.0f"):format(v), unpack(labels))
     end
-    for _, e in ipairs(BOUNDS) do
+    for _, e in ipairs(bounds) do
       while b <= e do
         below, b = below + (sum.histogram[b] or 0), b + 1
       end
@@ -53,30 +57,32 @@ end
 -- Write the metrics of waits.
 -- @param head, sample of perf.exporter.prometheus
 -- @param found of resty.perf.shared_waits.read
-function M.write(head, sample, found)
-  histogram(head, sample, "lua_perf_request_duration_seconds", "Wall time of requests, from their first Lua to their end.",
-    sum_by(found.requests, { "route", "status", "method" }))
-  histogram(head, sample, "lua_perf_wait_duration_seconds", "How long calls that yield lasted.",
-    sum_by(found.waits, { "route", "kind", "peer" }))
+-- @param shape of resty.perf.metrics
+function M.write(head, sample, found, shape)
+  local bounds, without = shape.times or BOUNDS, shape.without
+  histogram(head, sample, "request_duration_seconds", "Wall time of requests, from their first Lua to their end.",
+    sum_by(found.requests, { "route", "status", "method" }, without), bounds)
+  histogram(head, sample, "wait_duration_seconds", "How long calls that yield lasted.",
+    sum_by(found.waits, { "route", "kind", "peer" }, without), bounds)
   local labels = { "route", "phase", "kind", "peer", "line" }
-  head("lua_perf_waiting_seconds_total", "counter", "Time for which requests waited there and did nothing else.")
-  for _, sum in ipairs(sum_by(found.waits, labels)) do
-    sample("lua_perf_waiting_seconds_total", seconds(sum.waiting_ns), unpack(sum.labels))
+  head("waiting_seconds_total", "counter", "Time for which requests waited there and did nothing else.")
+  for _, sum in ipairs(sum_by(found.waits, labels, without)) do
+    sample("waiting_seconds_total", seconds(sum.waiting_ns), unpack(sum.labels))
   end
-  head("lua_perf_late_seconds_total", "counter", "Time for which requests could have gone on, but the worker was busy.")
-  for _, sum in ipairs(sum_by(found.waits, { "route", "phase" })) do
-    sample("lua_perf_late_seconds_total", seconds(sum.late_ns), unpack(sum.labels))
+  head("late_seconds_total", "counter", "Time for which requests could have gone on, but the worker was busy.")
+  for _, sum in ipairs(sum_by(found.waits, { "route", "phase" }, without)) do
+    sample("late_seconds_total", seconds(sum.late_ns), unpack(sum.labels))
   end
 end
 
 -- The same for the result of resty.perf.blocked.read.
 function M.write_blocked(head, sample, found)
-  head("lua_perf_blocked_turns_total", "counter", "Turns of Lua that were longer than the limit and blocked the worker's loop.")
+  head("blocked_turns_total", "counter", "Turns of Lua that were longer than the limit and blocked the worker's loop.")
   for _, r in ipairs(found.routes) do
-    sample("lua_perf_blocked_turns_total", ("%.0f"):format(r.count), "route", r.route)
+    sample("blocked_turns_total", ("%.0f"):format(r.count), "route", r.route)
   end
-  head("lua_perf_blocked_seconds_total", "counter", "The time for which these turns lasted.")
-  for _, r in ipairs(found.routes) do sample("lua_perf_blocked_seconds_total", seconds(r.lasted_ns), "route", r.route) end
+  head("blocked_seconds_total", "counter", "The time for which these turns lasted.")
+  for _, r in ipairs(found.routes) do sample("blocked_seconds_total", seconds(r.lasted_ns), "route", r.route) end
 end
 
 return M

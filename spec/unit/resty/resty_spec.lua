@@ -179,6 +179,40 @@ describe("resty.perf.metrics", function()
     assert.is_nil(text:find "_cs")
   end)
 
+  local row = { route = "/a", phase = "content", kind = "receive", peer = "10.0.0.1:6379", line = "a.lua:1", count = 2,
+    lasted_ns = 3e9, waiting_ns = 2e9, late_ns = 0, histogram = { [31] = 2 } }
+
+  it("has the prefix, labels and buckets that the options choose", function()
+    local other = setmetatable({ peer = "10.0.0.2:6379", line = "b.lua:2" }, { __index = row })
+    local request = { route = "/a", status = "200", method = "GET", count = 2, lasted_ns = 3e9, waiting_ns = 0, late_ns = 0,
+      histogram = { [31] = 2 } }
+    local all = setmetatable({ waits = { waits = { row, other }, requests = { request } } }, { __index = totals })
+    local shape = exposition.shape { prefix = "shop", labels = { env = 'te"st', at = "x" }, without = { "peer", "line", "phase" },
+      buckets = { 0.001, 1, 1.05, 60 } }
+    local text = exposition.text(all, nil, shape)
+    local function value(line) return text:match("\n" .. line:gsub("%p", "%%%0") .. " (%S+)\n") end
+    local own = [[at="x",env="te\"st"]]
+    assert.equal("9", value("shop_seen_requests_total{" .. own .. "}"))
+    assert.equal("4", value("shop_waiting_seconds_total{" .. own .. ',route="/a",kind="receive"}'))
+    assert.is_nil(text:find("lua_perf", 1, true) or text:find("peer", 1, true) or text:find("phase", 1, true))
+    local bounds = {}
+    for le in text:gmatch 'shop_request_duration_seconds_bucket{[^}]*le="([^"]*)"' do bounds[#bounds + 1] = le end
+    assert.same({ "0.001048575", "1.073741823", "68.719476735", "+Inf" }, bounds)
+    assert.equal("2", value("shop_request_duration_seconds_bucket{" .. own
+      .. ',route="/a",status="200",method="GET",le="68.719476735"}'))
+  end)
+
+  it("refuses options that Prometheus would refuse", function()
+    for message, opts in pairs { ["prefix: '1x_'"] = { prefix = "1x" }, ["labels: 'a-b'"] = { labels = { ["a-b"] = "x" } },
+      ["labels: 'route'"] = { labels = { route = "x" } }, ["labels: 'a'"] = { labels = { a = 1 } },
+      ["without: 'route'"] = { without = { "route" } }, ["buckets: x is no"] = { buckets = { "x" } },
+      ["buckets: 0 is no"] = { buckets = { 0 } }, ["have to ascend"] = { buckets = { 1, 0.1 } } } do
+      local ok, err = pcall(exposition.shape, opts)
+      assert.is_false(ok)
+      assert.truthy(err:find(message, 1, true), err)
+    end
+  end)
+
   it("writes the metrics that the guide lists, with their types", function()
     local guide, written, listed = util.read_file "doc/openresty.md", {}, {}
     local all = setmetatable({ waits = { waits = {}, requests = {} }, blocked = { routes = {} },
