@@ -1,12 +1,13 @@
 #!/bin/bash
 # Builds the module, its extensions and testkit for a guest, against the packages in its sysroot.
 #
-#   tools/vm/build.sh arm64|amd64 DIR        into DIR/out
+#   tools/vm/build.sh arm64|amd64 DIR LUA...        into DIR/out, for these interpreters
 #
 # tools/vm/root.sh made DIR. The BPF programs of spec/vm are compiled here too, if clang is installed: a guest has no compiler.
 set -eu
 arch=${1:?arm64 or amd64}
 dir=$(cd "${2:?directory}" && pwd)
+shift 2
 make=${MAKE:-make}
 case $arch in
 arm64) triplet=aarch64-linux-gnu target=arm64 ;;
@@ -26,7 +27,7 @@ echo "$tree" >"$out/.tree"
 # The libraries are given by path; pkg-config would find the host's.
 extensions=(EXT="bpf symbols tracefields zstd" libs_bpf="-lbpf" libs_symbols="-ldw" libs_tracefields="-ltraceevent" libs_zstd="-lzstd")
 [ -e csrc/ext/symbols/symbols.c ] || extensions[0]="EXT=bpf tracefields zstd"
-for lua in luajit lua5.4; do
+for lua in "$@"; do
     include=$sys/usr/include/$lua
     [ $lua != luajit ] || include=$sys/usr/include/luajit-2.1
     # The compiler's own C library comes first, since the same library in the sysroot has no headers.

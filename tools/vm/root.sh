@@ -16,11 +16,11 @@ here=$(dirname "$0")
 
 # For the guest.
 packages=(busybox-static bash coreutils mawk sed grep findutils diffutils procps util-linux
-    luajit lua5.4 lua-busted lua-cjson lua-dkjson lua-argparse
+    luajit lua5.1 lua5.2 lua5.3 lua5.4 lua-busted lua-cjson lua-dkjson lua-argparse
     libbpf1 libtraceevent1 libdw1 libzstd1)
 # For the compiler only.
-headers=(libluajit-5.1-dev liblua5.4-dev libbpf-dev libtraceevent-dev libdw-dev libelf-dev libzstd-dev zlib1g-dev
-    linux-libc-dev)
+headers=(libluajit-5.1-dev liblua5.1-0-dev liblua5.2-dev liblua5.3-dev liblua5.4-dev
+    libbpf-dev libtraceevent-dev libdw-dev libelf-dev libzstd-dev zlib1g-dev linux-libc-dev)
 
 stamp=$(cat "$0" "$here/apt.sh" "$here/init" "$here/exit.c" | cksum)
 if [ -e "$dir/stamp" ] && [ "$(cat "$dir/stamp")" = "$stamp" ]; then exit 0; fi

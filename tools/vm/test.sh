@@ -14,7 +14,7 @@
 #
 #   VM_SPECS="spec/vm/NAME_spec.lua" instead of the usual ones (all of spec/live takes minutes: VM_LIMIT)
 #   VM_LIMIT=600                     seconds for a guest
-#   VM_LUA="luajit lua5.4"           instead of luajit
+#   VM_LUA="luajit lua5.4"           instead of luajit, or of the three of arm64-suite
 #   PERF_TOTALS=FILE                 gets "NAME passed failed skipped" of each guest, for .ci/run
 #   PERF_FAILED=FILE                 gets a line for each failure: see tools/failed.sh
 #   PERF_NO_SETUP=1                  installs nothing
@@ -37,8 +37,9 @@ trap stopped INT TERM HUP
 
 arch_of() { echo "${1%%-*}"; }
 
-# The job of a guest: sets specs, words, options, limit. `words` are the properties for requires{vm=}.
+# The job of a guest: sets specs, words, options, limit, luas. `words` are the properties for requires{vm=}.
 plan() {
+    luas=luajit
     case $1 in
     arm64)
         specs="spec/vm/bpf_spec.lua spec/vm/idle_lists_spec.lua spec/vm/pmu_spec.lua spec/vm/probes_spec.lua
@@ -63,7 +64,7 @@ plan() {
     arm64-suite)
         # An instruction-counting clock would take ten times as long, and without it a PMU loses interrupts: so this guest has no
         # PMU.
-        specs="spec/unit spec/live spec/regress" words="arm64" limit=7200
+        specs="spec/unit spec/live spec/regress" words="arm64" limit=10800 luas="luajit lua5.4 lua5.1"
         options=(-smp 2 -m 2G -cpu "max,pauth-impdef=on,pmu=off")
         ;;
     *)
@@ -71,6 +72,7 @@ plan() {
         return 1
         ;;
     esac
+    luas=${VM_LUA:-$luas} specs=${VM_SPECS:-$specs} limit=${VM_LIMIT:-$limit}
 }
 
 # The archive added to a guest's root: the tree, the build for that guest, and its job.
@@ -82,20 +84,21 @@ pack() { # name arch
     find "$top/job/out" \( -name '*.o' -o -name '*.d' -o -name '*.a' \) -delete
     [ ! -d "$top/job/out/bpf" ] || cp -r "$state/$2/out/bpf" "$top/job/out"
     cp tools/vm/job.sh "$top/job/run.sh"
-    printf 'LUAS="%s"\nSPECS="%s"\nPERF_VM="%s"\nPERF_MUST="%s"\nSUITE_TIMEOUT=%d\nSUITE_SLOW=%s\n' "${VM_LUA:-luajit}" "${VM_SPECS:-$specs}" \
+    printf 'LUAS="%s"\nSPECS="%s"\nPERF_VM="%s"\nPERF_MUST="%s"\nSUITE_TIMEOUT=%d\nSUITE_SLOW=%s\n' "$luas" "$specs" \
         "$words" "root,kprobe,uprobe,tracefs,perf_open,bpf" "$((limit - 20))" "${SUITE_SLOW:-}" >"$top/job/settings"
     (cd "$top" && find job | cpio --quiet -o -H newc -R 0:0) >"$work/$1.cpio"
     rm -rf "$top"
 }
 
 # Makes the guest's root and its module. On failure prints the reason; status 2 if QEMU or the network is missing.
-prepare() { # arch
+prepare() { # arch interpreters
     if [ -z "${PERF_NO_SETUP:-}" ]; then tools/setup.sh "vm-$1" || return 2; fi
     local qemu=qemu-system-aarch64
     [ "$1" != amd64 ] || qemu="qemu-system-x86_64"
     command -v $qemu >/dev/null || { echo "$qemu is not here" >&2; return 2; }
     tools/vm/root.sh "$1" "$state/$1" || return 2
-    tools/vm/build.sh "$1" "$state/$1" >"$work/build.$1" 2>&1 || {
+    # shellcheck disable=SC2086
+    tools/vm/build.sh "$1" "$state/$1" $2 >"$work/build.$1" 2>&1 || {
         tail -n 30 "$work/build.$1"
         return 1
     }
@@ -105,7 +108,6 @@ launch() { # name
     local name=$1 arch start=$SECONDS
     arch=$(arch_of "$name")
     plan "$name" || return 1
-    limit=${VM_LIMIT:-$limit}
     pack "$name" "$arch"
     VM_TIMEOUT=$limit tools/vm/run.sh "$arch" "$state/$arch" "$work/$name.cpio" "${options[@]}" >"$work/$name.log" 2>&1
     echo "$? $((SECONDS - start))" >"$work/$name.status"
@@ -144,11 +146,12 @@ declare -A prepared
 for name in "${guests[@]}"; do
     plan "$name" || exit 2
     arch=$(arch_of "$name")
-    if [ -z "${prepared[$arch]:-}" ]; then
-        prepare "$arch"
-        prepared[$arch]=$?
+    made="$arch $luas"
+    if [ -z "${prepared[$made]:-}" ]; then
+        prepare "$arch" "$luas"
+        prepared[$made]=$?
     fi
-    case ${prepared[$arch]} in
+    case ${prepared[$made]} in
     0) ready+=("$name") ;;
     2)
         echo "$name: skipped, for want of what it is made of"
