@@ -307,6 +307,7 @@ static int learn_once(lua_State *L, const struct pf_memory *m, struct pf_luajit_
 	int r;
 
 	memset(l, 0, sizeof *l);
+	w.outermost = pb_luajit_address(__builtin_frame_address(0));
 	w.S = w.now = lua_newthread(L);
 	options = lua_newthread(L);
 	w.collects = pb_luajit_collects(L);

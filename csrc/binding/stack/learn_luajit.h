@@ -79,7 +79,7 @@ struct pb_luajit_learner {
 	const struct pf_memory *m;
 	struct pf_luajit_layout *l;
 	const char *why;
-	uint64_t global;
+	uint64_t global, outermost; /* the learner's frame on the C stack */
 	double known[2]; /* values that are passed to look */
 	lua_Alloc alloc;
 	void *ud;

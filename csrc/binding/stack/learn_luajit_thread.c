@@ -4,7 +4,7 @@
 #if PB_LUAJIT
 #include <string.h>
 
-enum { THREAD = 128, CFRAME = 80, C_STACK = 1 << 16 };
+enum { THREAD = 128, CFRAME = 80 };
 
 /* --- threads and values ---------------------------------------------------------------------------------------------- */
 
@@ -97,7 +97,7 @@ static void learn_cframe(struct pb_luajit_learner *w, lua_State *L)
 	{
 		const uint64_t word = pb_luajit_word(w, pb_luajit_address(L) + o) & ~UINT64_C(3);
 
-		if (word > here && word < here + C_STACK)
+		if (word > here && word < w->outermost)
 			pb_luajit_choose(&place, o);
 	}
 	w->l->thread_cframe = pb_luajit_chosen(w, &place, "a thread's C frame");

@@ -263,30 +263,28 @@ void pf_luajit_look_at(struct pf_luajit_view *v, uint64_t thread, uint64_t cfram
 	v->skip = 0;
 }
 
-/* Is this word of the C stack the thread of an interpreter's frame? Then the previous frame lies above it. */
-static int is_reference(const struct pf_luajit_view *v, uint64_t at, uint64_t word, uint64_t previous)
+/* Is this an interpreter's frame on the C stack, with a thread and the previous frame, which lies above it? */
+static int is_cframe(const struct pf_luajit_view *v, uint64_t at, uint64_t thread, uint64_t previous)
 {
-	if (word % 8 || word - at + PF_LUAJIT_C_STACK < 2 * (uint64_t)PF_LUAJIT_C_STACK || !pf_luajit_is_address(word))
-		return 0;
 	previous &= ~(uint64_t)PF_LUAJIT_CFRAME_FLAGS;
 	if (previous && previous - at >= PF_LUAJIT_C_STACK)
 		return 0;
-	return pf_luajit_is_thread(v, word) && pf_luajit_cframe(v, word) == at - v->l->cframe_thread;
+	return pf_luajit_is_thread(v, thread) && pf_luajit_cframe(v, thread) == at;
 }
 
 int pf_luajit_find_above(struct pf_luajit_view *v, uint64_t from)
 {
-	const unsigned previous = (unsigned)(v->l->cframe_previous - v->l->cframe_thread) / 8;
-	uint64_t words[CHUNK + CFRAME_WORDS], at = from + v->l->cframe_thread;
+	const unsigned a = v->l->cframe_thread / 8, b = v->l->cframe_previous / 8;
+	uint64_t words[CHUNK + CFRAME_WORDS];
 
-	if (previous >= CFRAME_WORDS)
+	if (a >= CFRAME_WORDS || b >= CFRAME_WORDS)
 		return 0;
-	for (unsigned i = 0; i < RESUMER_WORDS; i += CHUNK, at += CHUNK * sizeof *words) {
+	for (uint64_t at = from; at < from + RESUMER_WORDS * sizeof *words; at += CHUNK * sizeof *words) {
 		if (!pf_luajit_read(v, words, at, sizeof words))
 			return 0;
 		for (unsigned k = 0; k < CHUNK; k++)
-			if (words[k] && is_reference(v, at + k * sizeof *words, words[k], words[k + previous])) {
-				pf_luajit_look_at(v, words[k], at + k * sizeof *words - v->l->cframe_thread);
+			if (words[k + a] && is_cframe(v, at + k * sizeof *words, words[k + a], words[k + b])) {
+				pf_luajit_look_at(v, words[k + a], at + k * sizeof *words);
 				return 1;
 			}
 	}
