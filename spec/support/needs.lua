@@ -211,12 +211,6 @@ probes.lua = function(version)
   if number(_VERSION) < number(version) then return "Lua " .. version end
 end
 
--- "x64": the machine for which this LuaJIT was built.
-probes.jit_arch = named("LuaJIT for ", function(arch)
-  local jit = rawget(_G, "jit")
-  return jit and jit.arch == arch
-end)
-
 probes.cmd = named("the command ", command_exists)
 
 -- Probed in a child: a module of an event loop opens descriptors when it is loaded, and closes them when it is collected.

@@ -3,7 +3,7 @@ local luassert = require "luassert"
 local util = require "spec.support.util"
 
 return function(text)
-  requires { jit_arch = "x64", perf_open = "user", nosan = true, nostress = true }
+  requires { lua = "luajit", registers = true, perf_open = "user", nosan = true, nostress = true }
   util.with_tmpname(function(path)
     util.write_file(path, text)
     luassert.same({ "whole", 0 }, { util.shell(("%s %s"):format(util.lua(), path)) })

@@ -338,7 +338,7 @@ int pb_learn_luajit(lua_State *L, const struct pf_memory *m, struct pf_luajit_la
 	const int mask = lua_gethookmask(L), count = lua_gethookcount(L);
 	int r = -ENOTSUP;
 
-	*why = "it is known for 64-bit x86 only";
+	*why = "it is known for x86-64 and arm64 only";
 	memset(l, 0, sizeof *l);
 	if (!PF_UNWIND_LUAJIT_HERE)
 		return r;

@@ -153,7 +153,7 @@ static void look_in_loop(struct pb_luajit_learner *w)
 	struct found f;
 	struct pf_unwound u;
 
-	if (pb_luajit_compiled(w) <= 0)
+	if (pb_luajit_compiled(w) < 0)
 		return;
 	u = unwind(w, &f);
 	w->allocated = NULL;

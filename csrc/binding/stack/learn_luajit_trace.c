@@ -24,6 +24,63 @@ static uint32_t half(const struct pb_luajit_trace *t, unsigned at)
 	return (uint32_t)pf_trace_field(t->bytes, at, 2);
 }
 
+/* --- machine code ---------------------------------------------------------------------------------------------------- */
+
+#if defined(__aarch64__)
+enum { HAS_ADJUST = 0 }; /* the unwinder does not need to know how much room a trace has on the C stack */
+
+/* Is the instruction before this address a call? */
+static int is_after_call(const struct pb_luajit_learner *w, uint64_t address)
+{
+	const uint32_t code = pb_luajit_number(w, address - 4);
+
+	return (code & 0xfc000000) == 0x94000000 || (code & 0xfffffc1f) == 0xd63f0000; /* BL, BLR */
+}
+
+/* The code ends with a jump out of the loop, or to its begin. */
+static int ends_with_jump(const struct pb_luajit_learner *w, uint64_t end)
+{
+	return (pb_luajit_number(w, end - 4) & 0xfc000000) == 0x14000000; /* B */
+}
+
+/* The bytes from an instruction to the target of its jump; 0 if it does not jump. */
+static int64_t jump_at(const struct pb_luajit_learner *w, uint64_t at)
+{
+	const uint32_t code = pb_luajit_number(w, at);
+
+	if ((code & 0xfc000000) == 0x14000000) /* B */
+		return (int64_t)((uint64_t)code << 38) >> 36;
+	if ((code & 0xff000010) == 0x54000000 || (code & 0x7e000000) == 0x34000000) /* B.cond, CBZ, CBNZ */
+		return (int64_t)((uint64_t)(code >> 5) << 45) >> 43;
+	if ((code & 0x7e000000) == 0x36000000) /* TBZ, TBNZ */
+		return (int64_t)((uint64_t)(code >> 5) << 50) >> 48;
+	return 0;
+}
+
+#else
+enum { HAS_ADJUST = 1 };
+
+static int is_after_call(const struct pb_luajit_learner *w, uint64_t address)
+{
+	unsigned char code[8];
+
+	pb_luajit_grab(w, code, address - 8, sizeof code);
+	return code[3] == 0xe8 || (code[6] == 0xff && (code[7] & 0xf8) == 0xd0);
+}
+
+static int ends_with_jump(const struct pb_luajit_learner *w, uint64_t end)
+{
+	return (pb_luajit_number(w, end - 5) & 0xff) == 0xe9;
+}
+
+/* As if there were a jump at each byte. */
+static int64_t jump_at(const struct pb_luajit_learner *w, uint64_t at)
+{
+	return 4 + (int64_t)(int32_t)pb_luajit_number(w, at);
+}
+
+#endif
+
 /* --- while a trace allocates ----------------------------------------------------------------------------------------- */
 
 static int is_trace(struct pb_luajit_learner *w, struct pb_luajit_trace *t, uint64_t at)
@@ -64,15 +121,6 @@ static int find_array(struct pb_luajit_learner *w, struct pb_luajit_trace *t)
 	return found == 1 && is_trace(w, t, t->at);
 }
 
-/* Is the instruction before this address a call? */
-static int is_after_call(const struct pb_luajit_learner *w, uint64_t address)
-{
-	unsigned char code[8];
-
-	pb_luajit_grab(w, code, address - 8, sizeof code);
-	return code[3] == 0xe8 || (code[6] == 0xff && (code[7] & 0xf8) == 0xd0);
-}
-
 /* Find the return address into the trace: the word nearest to the interpreter's frame that follows a call and lies behind an
  * address which the trace has. */
 static int find_return(struct pb_luajit_learner *w, struct pb_luajit_trace *t, uint64_t here)
@@ -96,8 +144,22 @@ int32_t pb_luajit_compiled(struct pb_luajit_learner *w)
 {
 	const int32_t state = (int32_t)pb_luajit_number(w, w->global + w->l->global_vmstate);
 
-	w->compiled |= state > 0;
+	w->compiled |= state >= 0;
 	return state;
+}
+
+/* The instruction at the end of a compiled loop has the number of its trace, where others have a jump's distance. */
+static uint32_t number_of_loop(const struct pb_luajit_learner *w, uint64_t code)
+{
+	const uint32_t n = pb_luajit_size(w, code);
+
+	for (uint32_t i = 1; i < n; i++) {
+		const uint32_t instruction = pb_luajit_number(w, code + (uint64_t)i * PF_LUAJIT_INSTRUCTION);
+
+		if (pf_trace_is_loop(w->l, instruction) && instruction >> 16 < PF_TRACE_IR_BIAS / 2)
+			return instruction >> 16;
+	}
+	return 0;
 }
 
 static void look_in_trace(struct pb_luajit_learner *w)
@@ -109,10 +171,9 @@ static void look_in_trace(struct pb_luajit_learner *w)
 
 	if (state == PF_LUAJIT_INTERPRETER)
 		PB_LUAJIT_NARROW(w->trace_base, PB_LUAJIT_GLOBAL, o % 8 == 0 && pb_luajit_word(w, w->global + o) == 0)
-	if (state <= 0)
-		return;
-	t->number = (uint32_t)state;
-	if (!find_array(w, t) || !find_return(w, t, (uintptr_t)__builtin_frame_address(0)))
+	t->number = number_of_loop(w, t->bytecode);
+	if (state < 0 || !t->number || (state > 0 && (uint32_t)state != t->number) || !find_array(w, t) ||
+	    !find_return(w, t, (uintptr_t)__builtin_frame_address(0)))
 		return;
 	PB_LUAJIT_NARROW(w->trace_base, PB_LUAJIT_GLOBAL, o % 8 == 0 && pb_luajit_word(w, w->global + o) == base)
 	w->allocated = NULL;
@@ -189,7 +250,7 @@ static uint64_t called_offset(const struct pb_luajit_learner *w, const struct pb
 /* The code ends with a jump out of the loop. */
 static int is_size(const struct pb_luajit_learner *w, const struct pb_luajit_trace *t, uint32_t size)
 {
-	return size > called_offset(w, t) && size < CODE_MOST && (pb_luajit_number(w, word(t, w->l->trace_code) + size - 5) & 0xff) == 0xe9;
+	return size > called_offset(w, t) && size < CODE_MOST && ends_with_jump(w, word(t, w->l->trace_code) + size);
 }
 
 static uint64_t end_of_ir(const struct pb_luajit_learner *w, const struct pb_luajit_trace *t)
@@ -233,9 +294,12 @@ static int is_begin(const struct pb_luajit_learner *w, const struct pb_luajit_tr
 	const uint64_t code = word(t, w->l->trace_code);
 	const uint32_t size = number(t, w->l->trace_code_size);
 
-	for (uint64_t o = offset; offset >= 16 && o + 4 <= size; o++)
-		if (o + 4 + (uint64_t)(int64_t)(int32_t)pb_luajit_number(w, code + o) == offset)
+	for (uint64_t o = offset; offset >= 16 && o + 4 <= size; o += PF_TRACE_OFFSET) {
+		const int64_t jump = jump_at(w, code + o);
+
+		if (jump && o + (uint64_t)jump == offset)
 			return 1;
+	}
 	return 0;
 }
 
@@ -280,7 +344,8 @@ static int learn_fields(lua_State *L)
 	const struct pb_luajit_trace *t = w->traces;
 
 	w->now = L;
-	if (t[0].number == t[1].number || t[0].at_array != t[1].at_array || t[0].at_length != t[1].at_length || t[0].below_cframe == t[1].below_cframe)
+	if (t[0].number == t[1].number || t[0].at_array != t[1].at_array || t[0].at_length != t[1].at_length ||
+	    (HAS_ADJUST && t[0].below_cframe == t[1].below_cframe))
 		pb_luajit_fail(w, "two traces");
 	l->trace_base = (uint16_t)pb_luajit_only(w, &w->trace_base, PB_LUAJIT_GLOBAL, "the base of compiled code");
 	l->trace_code = (uint16_t)find_code(w, "a trace's code");
@@ -294,7 +359,8 @@ static int learn_fields(lua_State *L)
 	l->trace_start = (uint16_t)find_start(w, "a trace's start");
 	l->trace_start_ins = (uint16_t)find_replaced(w, "a trace's first instruction");
 	l->trace_loop = (uint16_t)find_loop(w, "a trace's loop");
-	l->trace_adjust = (uint16_t)find_adjust(w, "a trace's room on the C stack");
+	if (HAS_ADJUST)
+		l->trace_adjust = (uint16_t)find_adjust(w, "a trace's room on the C stack");
 	l->trace_number = (uint16_t)find_numbers(w, "a trace's number");
 	l->trace_link = (uint16_t)(l->trace_number + 2);
 	l->traces_n = (uint16_t)t[0].at_length;
@@ -318,7 +384,7 @@ static void look_at_kinds(struct pb_luajit_learner *w)
 	struct pf_trace t;
 	struct pf_snapshot loop;
 
-	if (state <= 0 || !pf_trace_read_numbered(&v, (uint32_t)state, &t) || t.start - code >= 4 * (uint64_t)pb_luajit_size(w, code) || !t.loop ||
+	if (state < 0 || !pf_trace_read_numbered(&v, number_of_loop(w, code), &t) || t.start - code >= 4 * (uint64_t)pb_luajit_size(w, code) || !t.loop ||
 	    !pf_trace_read_snapshot(&v, &t, pf_trace_snapshot_at(&v, &t, t.loop), &loop))
 		return;
 	w->allocated = NULL;
@@ -342,7 +408,7 @@ static void look_at_kinds(struct pb_luajit_learner *w)
 
 static void look_whether_compiled(struct pb_luajit_learner *w)
 {
-	w->looks += pb_luajit_compiled(w) > 0;
+	w->looks += pb_luajit_compiled(w) >= 0;
 }
 
 /* When a loop ends, its trace is left. Then the compiler's state has the number of the trace and that of the exit, whose snapshot

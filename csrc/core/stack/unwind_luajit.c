@@ -14,13 +14,11 @@ enum {
 	PAGE = 4096, /* the smallest page; larger ones are multiples of it */
 };
 
-/* The registers that may have the base, and the one that has the address of the next instruction. */
+/* The callee-saved register that has the base while C code runs. */
 #if defined(__aarch64__)
-static const uint8_t base_registers[] = {19, 19};
-enum { PC_REGISTER = 21 };
+enum { KEPT_BASE = PF_LUAJIT_BASE };
 #else
-static const uint8_t base_registers[] = {PF_X86_RDX, PF_X86_RBP};
-enum { PC_REGISTER = PF_X86_RBX };
+enum { KEPT_BASE = PF_X86_RBP };
 #endif
 
 /* --- the running thread -------------------------------------------------------------------------------------------------- */
@@ -60,7 +58,7 @@ static int find_thread(struct pf_luajit_view *v)
 
 static uint64_t pc_register(const struct pf_luajit_view *v)
 {
-	return v->r->general[PC_REGISTER];
+	return v->r->general[PF_LUAJIT_PC];
 }
 
 /* Is the link of this frame valid: is there a caller of its kind? */
@@ -151,7 +149,7 @@ static int top_of_c(const struct pf_luajit_view *v, struct top *t, uint64_t base
 /* The interpreter's own code runs. */
 static int top_in_vm(const struct pf_luajit_view *v, struct top *t)
 {
-	const uint64_t base = v->r->general[base_registers[0]], pc = pc_register(v), saved = pf_luajit_saved_pc(v, v->cframe);
+	const uint64_t base = v->r->general[PF_LUAJIT_BASE], pc = pc_register(v), saved = pf_luajit_saved_pc(v, v->cframe);
 	const uint64_t link = base % PF_LUAJIT_SLOT ? 0 : pf_luajit_word(v, base - PF_LUAJIT_SLOT);
 	const int returns = is_other_link(link) && ((link ^ pc) & ~(uint64_t)PF_LINK_MASK_P) == 0;
 	struct pf_luajit_function f;
@@ -228,9 +226,8 @@ static int top_in_c(const struct pf_luajit_view *v, struct top *t)
 		return take(t, v->base, 0);
 	if (known && !f.id && pf_luajit_holds(&f, saved) && (outermost != v->cframe || pc == saved || among_words(v, saved)))
 		return take(t, v->base, saved);
-	for (unsigned i = 0; i < sizeof base_registers; i++)
-		if (take_preserved(v, t, v->r->general[base_registers[i]]))
-			return 1;
+	if (take_preserved(v, t, v->r->general[PF_LUAJIT_BASE]) || take_preserved(v, t, v->r->general[KEPT_BASE]))
+		return 1;
 	for (unsigned i = 0; i < v->words_n && i < NEAR; i++)
 		if (take_preserved(v, t, v->words[i]))
 			return 1;
@@ -346,7 +343,7 @@ void pf_unwind_luajit(const struct pf_luajit_layout *l, uint64_t global, const s
 	if (u->state == PF_OUTSIDE)
 		return;
 	u->state = state_of(v.vmstate);
-	if (!l->traces && v.vmstate > 0) { /* compiled after the layout was learned: the fields of the thread are stale */
+	if (!l->traces && v.vmstate >= 0) { /* compiled after the layout was learned: the fields of the thread are stale */
 		pf_luajit_fail(&v, PF_UNWIND_NO_TRACE);
 		return;
 	}

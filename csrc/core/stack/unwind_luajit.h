@@ -6,7 +6,7 @@
 #include "core/stack/unwind.h"
 
 /* 1 if the unwinder supports this machine. */
-#if defined(__x86_64__) && defined(__LP64__)
+#if (defined(__x86_64__) || defined(__aarch64__)) && defined(__LP64__)
 #define PF_UNWIND_LUAJIT_HERE 1
 #else
 #define PF_UNWIND_LUAJIT_HERE 0

@@ -23,7 +23,14 @@ enum {
 	PF_LUAJIT_TAG_SHIFT = 47, /* a value's address is below its tag */
 };
 
-/* The interpreter's vmstate: a trace's number, one of these, or below them the compiler's. */
+/* Of a program's address; and the registers that have the interpreter's base, and the address of its next instruction. */
+#if defined(__aarch64__)
+enum { PF_LUAJIT_ADDRESS_BITS = 48, PF_LUAJIT_BASE = 19, PF_LUAJIT_PC = 21 };
+#else
+enum { PF_LUAJIT_ADDRESS_BITS = 47, PF_LUAJIT_BASE = PF_X86_RDX, PF_LUAJIT_PC = PF_X86_RBX };
+#endif
+
+/* The interpreter's vmstate: a trace's number (on arm64 0), one of these, or below them the compiler's. */
 enum { PF_LUAJIT_INTERPRETER = -1, PF_LUAJIT_C = -2, PF_LUAJIT_COLLECTOR = -3, PF_LUAJIT_EXIT = -4 /* a trace is left */ };
 
 /* The kinds of a frame's link, which is the word below its base. It is the return address in the caller's code, or the distance
@@ -80,7 +87,7 @@ static inline uint64_t pf_luajit_value(uint32_t tag, uint64_t object)
 /* A fault costs some microseconds, so only plausible addresses are read. */
 static inline int pf_luajit_is_address(uint64_t at)
 {
-	return at >> 16 && !(at >> 47);
+	return at >> 16 && !(at >> PF_LUAJIT_ADDRESS_BITS);
 }
 
 /* These reads return 0 if the memory cannot be read. */

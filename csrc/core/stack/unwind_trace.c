@@ -118,15 +118,25 @@ void pf_trace_read_slots(const struct pf_luajit_view *v, const struct pf_trace *
 	}
 }
 
+int pf_trace_offset(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t k, uint32_t *offset)
+{
+	uint16_t units;
+
+	if (!pf_luajit_read(v, &units, t->snapshots + (uint64_t)k * PF_TRACE_SNAPSHOT_SIZE + 6, sizeof units))
+		return 0;
+	*offset = (uint32_t)units * PF_TRACE_OFFSET;
+	return 1;
+}
+
 uint32_t pf_trace_snapshot_at(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t offset)
 {
 	uint32_t low = 0, high = t->snapshots_n;
 
 	while (high - low > 1) {
 		const uint32_t middle = (low + high) / 2;
-		uint16_t begins;
+		uint32_t begins;
 
-		if (!pf_luajit_read(v, &begins, t->snapshots + (uint64_t)middle * PF_TRACE_SNAPSHOT_SIZE + 6, sizeof begins))
+		if (!pf_trace_offset(v, t, middle, &begins))
 			return low;
 		if (begins <= offset)
 			low = middle;
@@ -152,13 +162,12 @@ int pf_trace_function(const struct pf_luajit_view *v, const struct pf_trace *t, 
 
 uint32_t pf_trace_instruction(const struct pf_luajit_view *v, uint64_t pc)
 {
-	const uint8_t loops = (uint8_t)(v->l->op_jump - PF_TRACE_LOOP_INSTRUCTIONS);
 	struct pf_trace t;
 	uint32_t code;
 
 	if (!pf_luajit_read(v, &code, pc, sizeof code))
 		return 0;
-	return (code & 0xff) >= loops && (code & 0xff) < v->l->op_jump && pf_trace_read_numbered(v, code >> 16, &t) && t.start == pc
+	return pf_trace_is_loop(v->l, code) && pf_trace_read_numbered(v, code >> 16, &t) && t.start == pc
 		       ? t.start_ins
 		       : code;
 }
@@ -281,8 +290,54 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, struct po
 	pf_luajit_frames(v, base, pc, NULL);
 }
 
+#if defined(__aarch64__)
+
+/* The registers that have the numbers of the trace and of the exit in the common exit handler. */
+enum { EXIT_TRACE = 1, EXIT = 0, LINK = 30 };
+
+/* A function that the trace has called has its return address in the link register, until it stores it somewhere in its frame.
+ * Returns 0 if there is none, else a smaller number for a word that is farther from the stack pointer: later calls have frames
+ * there. */
+static unsigned return_offset(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t *offset)
+{
+	for (unsigned i = 0; i <= v->words_n; i++) {
+		const uint64_t word = i ? v->words[i - 1] : v->r->general[LINK];
+
+		if (word % PF_TRACE_OFFSET == 0 && in_code(t, word - 1)) {
+			*offset = word - 1 - t->code;
+			return i + 2; /* after the code that runs */
+		}
+	}
+	return 0;
+}
+
+/* An exit's stub calls the stub of the whole trace, which stores the return address at the stack pointer, and calls the common
+ * exit handler, from before the instruction that loads the trace's number. The handler makes room for the registers. */
+static int find_exit_number(const struct pf_luajit_view *v, struct pf_trace *t, uint32_t *k)
+{
+	enum { ROOM = 64 * 8 };
+	const uint64_t from = v->r->general[LINK];
+	uint32_t load;
+
+	if (!pf_luajit_read(v, &load, from, sizeof load) || (load & 0xffe00000) != 0x52800000 || /* MOVZ */
+	    !pf_trace_read_numbered(v, load >> 5 & 0xffff, t))
+		return 0;
+	for (unsigned i = 0; i <= ROOM; i += ROOM) {
+		const uint64_t n = (pf_luajit_word(v, v->r->sp + i) - from) / PF_TRACE_OFFSET - 2;
+
+		*k = (uint32_t)n;
+		if (n < t->snapshots_n)
+			return 1;
+	}
+	return 0;
+}
+
+#else
+
+enum { EXIT_TRACE = PF_X86_RCX, EXIT = PF_X86_RAX };
+
 /* The return address of a function that the trace has called is the word below the trace's own room on the C stack. */
-static int return_offset(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t *offset)
+static unsigned return_offset(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t *offset)
 {
 	const uint32_t i = (PF_LUAJIT_ENTRY_SPACE + t->adjust) / 8;
 
@@ -292,38 +347,21 @@ static int return_offset(const struct pf_luajit_view *v, const struct pf_trace *
 	return 1;
 }
 
-static int find_trace(const struct pf_luajit_view *v, struct pf_trace *t, uint64_t *offset)
-{
-	const uint64_t ip = v->r->ip;
-	uint64_t array;
-	const uint32_t n = traces(v, &array);
-
-	if (v->vmstate > 0 && (uint32_t)v->vmstate < n && read_trace(v, pf_luajit_word(v, array + (uint64_t)v->vmstate * 8), t)) {
-		*offset = ip - t->code;
-		if (in_code(t, ip) || return_offset(v, t, offset))
-			return 1;
-	}
-	for (uint32_t i = 1; i < n; i++) {
-		if (!read_trace(v, pf_luajit_word(v, array + (uint64_t)i * 8), t))
-			continue;
-		*offset = ip - t->code;
-		if (in_code(t, ip) || return_offset(v, t, offset))
-			return 1;
-	}
-	return 0;
-}
-
 /* An exit's stub pushes the exit's number, as its lower and its upper byte, where a called function would have its return
  * address. The common exit handler loads the number into a register, and then overwrites both words. */
-static int find_exit_number(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t *k)
+static int find_exit_number(const struct pf_luajit_view *v, struct pf_trace *t, uint32_t *k)
 {
 	enum { PUSH = 0x6a };
 	const struct pf_registers *r = v->r;
-	const uint32_t i = (PF_LUAJIT_ENTRY_SPACE + t->adjust) / 8;
-	const uint64_t sp = v->cframe - PF_LUAJIT_ENTRY_SPACE - t->adjust, upper = i + 1 < v->words_n ? v->words[i + 1] : 0;
+	uint32_t i;
+	uint64_t upper;
 	unsigned char code[2];
 
-	if (r->sp == sp) {
+	if (!pf_trace_read_numbered(v, (uint32_t)v->vmstate, t))
+		return 0;
+	i = (PF_LUAJIT_ENTRY_SPACE + t->adjust) / 8;
+	upper = i + 1 < v->words_n ? v->words[i + 1] : 0;
+	if (r->sp == v->cframe - PF_LUAJIT_ENTRY_SPACE - t->adjust) {
 		if (!pf_luajit_read(v, code, r->ip, sizeof code) || code[0] != PUSH)
 			return 0;
 		*k = code[1];
@@ -332,12 +370,38 @@ static int find_exit_number(const struct pf_luajit_view *v, const struct pf_trac
 	if (i >= v->words_n)
 		return 0;
 	if (v->words[i] == r->general[PF_X86_R15])
-		*k = (uint32_t)r->general[PF_X86_RAX];
+		*k = (uint32_t)r->general[EXIT];
 	else if (v->words[i] + 0x80 < 0x100 && upper < 0x80)
 		*k = (uint32_t)(upper << 8 | (v->words[i] & 0xff));
 	else
 		return 0;
 	return *k < t->snapshots_n;
+}
+
+#endif
+
+/* Find the trace that runs, or has called a function. The one that vmstate names, if it names one, is the first candidate. */
+static int find_trace(const struct pf_luajit_view *v, struct pf_trace *t, uint64_t *offset)
+{
+	const uint64_t ip = v->r->ip;
+	struct pf_trace candidate;
+	uint64_t array, returned = 0;
+	const uint32_t n = traces(v, &array), named = v->vmstate > 0 && (uint32_t)v->vmstate < n ? (uint32_t)v->vmstate : 0;
+	unsigned best = 0;
+
+	for (uint32_t i = named ? 0 : 1; i < n && best != 1; i++) {
+		unsigned rank;
+
+		if (!read_trace(v, pf_luajit_word(v, array + (uint64_t)(i ? i : named) * 8), &candidate))
+			continue;
+		rank = in_code(&candidate, ip) ? 1 : return_offset(v, &candidate, &returned);
+		if (!rank || (best && rank >= best))
+			continue;
+		best = rank;
+		*t = candidate;
+		*offset = in_code(t, ip) ? ip - t->code : returned;
+	}
+	return best != 0;
 }
 
 /* The handler restores the frames of the inlined functions; after that, the thread has the base of the innermost one. */
@@ -362,11 +426,11 @@ static int find_exit(const struct pf_luajit_view *v, struct pf_trace *t, uint32_
 	const struct pf_registers *r = v->r;
 	uint32_t from[2]; /* the trace, and the number of its exit */
 
-	if (v->vmstate > 0)
-		return *base && pf_trace_read_numbered(v, (uint32_t)v->vmstate, t) && find_exit_number(v, t, k);
+	if (v->vmstate >= 0)
+		return *base && find_exit_number(v, t, k);
 	if (v->vmstate != PF_LUAJIT_EXIT || !v->l->trace_exit || !pf_luajit_read(v, from, v->global + v->l->trace_exit, sizeof from))
 		return 0;
-	if (*base && (from[0] != (uint32_t)r->general[PF_X86_RCX] || from[1] != (uint32_t)r->general[PF_X86_RAX]))
+	if (*base && (from[0] != (uint32_t)r->general[EXIT_TRACE] || from[1] != (uint32_t)r->general[EXIT]))
 		return 0; /* these are still an earlier exit's numbers */
 	*k = from[1];
 	if (!pf_trace_read_numbered(v, from[0], t) || *k >= t->snapshots_n)
@@ -379,7 +443,7 @@ static int find_exit(const struct pf_luajit_view *v, struct pf_trace *t, uint32_
 /* A trace is being entered, or the interpreter continues after one: its registers are valid. */
 static int in_interpreter(struct pf_luajit_view *v)
 {
-	const uint64_t base = v->r->general[PF_X86_RDX], pc = v->r->general[PF_X86_RBX];
+	const uint64_t base = v->r->general[PF_LUAJIT_BASE], pc = v->r->general[PF_LUAJIT_PC];
 	struct pf_luajit_function f;
 
 	if (v->r->sp + PF_LUAJIT_ENTRY_SPACE < v->cframe || !pf_luajit_function_at(v, base, &f))

@@ -12,8 +12,15 @@ enum {
 	PF_TRACE_IR_SIZE = 8,
 	PF_TRACE_IR_BIAS = 0x8000,
 	PF_TRACE_SNAPSHOT_SIZE = 12,
-	PF_TRACE_LOOP_INSTRUCTIONS = 11, /* those that begin or end loops have the numbers before that of the jump */
 };
+
+/* The machine code of traces: the unit of the snapshots' offsets in it, and the size of a mark (see pf_trace_lines_at) and of its
+ * test, which is the same in all marks of a trace. */
+#if defined(__aarch64__)
+enum { PF_TRACE_OFFSET = 4, PF_TRACE_MARK = 12, PF_TRACE_TEST = 8 };
+#else
+enum { PF_TRACE_OFFSET = 1, PF_TRACE_MARK = 14, PF_TRACE_TEST = 8 };
+#endif
 
 /* An unsigned number of up to 8 bytes. */
 static inline uint64_t pf_trace_field(const unsigned char *bytes, unsigned at, unsigned size)
@@ -22,6 +29,15 @@ static inline uint64_t pf_trace_field(const unsigned char *bytes, unsigned at, u
 
 	memcpy(&value, bytes + at, size);
 	return value;
+}
+
+/* Does this instruction begin or end a loop? Those instructions have the numbers before that of the jump. */
+static inline int pf_trace_is_loop(const struct pf_luajit_layout *l, uint32_t instruction)
+{
+	enum { LOOPS = 11 };
+	const uint32_t op = instruction & 0xff;
+
+	return op < l->op_jump && op + LOOPS >= l->op_jump;
 }
 
 struct pf_trace {
@@ -43,6 +59,7 @@ struct pf_trace_slots {
 };
 
 /* The reads return 0 if the memory cannot be read, or its content is invalid. */
+int pf_trace_offset(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t k, uint32_t *offset);
 int pf_trace_read_numbered(const struct pf_luajit_view *v, uint32_t number, struct pf_trace *t);
 int pf_trace_read_snapshot(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t k, struct pf_snapshot *s);
 void pf_trace_read_slots(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s, struct pf_trace_slots *slots);

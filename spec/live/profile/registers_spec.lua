@@ -84,7 +84,7 @@ describe("a profile of registers", function()
     for _, a in ipairs(allocating) do
       local how = marked and "" or ", in code from before the profiler's start"
       it("shows the collector where a compiled loop allocates " .. a[1] .. how, function()
-        requires { lua = "luajit", jit_arch = "x64", nostress = true }
+        requires { lua = "luajit", registers = true, nostress = true }
         local first, last = allocating_lines(a[2])
         local run = assert(loadstring(a[2], "=program"))
         if not marked then run() end
@@ -103,7 +103,7 @@ describe("a profile of registers", function()
   end
 
   it("shows C calls of compiled code on their lines, in code from before the profiler's start", function()
-    requires { lua = "luajit", jit_arch = "x64", nostress = true }
+    requires { lua = "luajit", registers = true, nostress = true }
     local line
     local function run(n, short, long)
       local find, s = string.find, 0

@@ -27,7 +27,7 @@ local PROFILE = [[
 
 describe("the layout of LuaJIT", function()
   before_each(function()
-    requires { jit_arch = "x64", perf_open = "user", registers = true, nosan = true }
+    requires { lua = "luajit", perf_open = "user", registers = true, nosan = true }
   end)
 
   it("is learned while finalizers run all the time", function()

@@ -11,7 +11,7 @@ describe("the unwinder for LuaJIT", function()
   end)
 
   before_each(function()
-    requires { jit_arch = "x64" }
+    requires { lua = "luajit", registers = true }
   end)
 
   -- The stack by debug.getinfo, from the function at this level on, and below it those of the threads in `resumers`.
