@@ -1,5 +1,5 @@
 -- Finds comments and titles of specs that read like riddles, by patterns: luajit tools/english.lua [FILE...]. Without files it
--- reads the sources of the tree. Each finding is printed with a plain form.
+-- reads the sources of the tree, and looks for conflict markers in all files. Each finding is printed with a plain form.
 
 -- {pattern of lower-case text, plain form}; "^" stands for the beginning of a comment.
 local riddles = {
@@ -76,5 +76,12 @@ else
     if (source or path == "Makefile") and not path:find "english[%w_]*%.lua$" then found = found + check(path) end
   end
   files:close()
+  -- A line of seven "=" underlines a title in Markdown.
+  local markers = assert(io.popen "git grep -nIE '^[<>|]{7} '; git grep -nIE '^={7}$' -- ':!*.md'")
+  for line in markers:lines() do
+    found = found + 1
+    print(line .. "\n    plain: resolve the conflict")
+  end
+  markers:close()
 end
 os.exit(found == 0 and 0 or 1)
