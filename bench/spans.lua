@@ -73,7 +73,7 @@ end
 local function heap(n)
   for _ = 1, n do
     with:start("work"):finish()
-    if with.sender.queue.n > N then with.sender.queue:clear() end
+    if with.sender.queue:length() > N then with.sender.queue:clear() end
   end
   with.sender.queue:clear()
   collectgarbage()
