@@ -2,6 +2,7 @@
 --
 -- The checks are functions that add rows to a report: perf.doctor.access, perf.doctor.events, perf.doctor.limits,
 -- perf.doctor.build. A row's `ok` is true, false if something can be improved, nil if there is nothing to judge.
+local argument = require "perf.base.argument"
 local core = require "perf.core"
 local format = require "perf.base.format"
 local host = require "perf.kernel.host"
@@ -55,6 +56,7 @@ function Report:text(opts)
   return table.concat(lines, "\n")
 end
 
+argument.check_methods(Report, "DoctorReport", "text")
 Report.__tostring = function(report) return report:text() end
 
 --- Examine this machine, this process and this build. Takes some milliseconds and leaves nothing open.

@@ -227,6 +227,7 @@ local begin = counts_read.event_begin
 -- @treturn table a reading as from `Event:read`, of that time only; then the function's results
 function Event:measure(fn, ...)
   if not argument.is_callable(fn) then
+    check(self, "measure")
     argument.raise_in_method("measure", ("function expected, got %s"):format(type(fn)), 2)
   end
   local start, enabled, running = begin(self)

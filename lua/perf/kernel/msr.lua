@@ -81,6 +81,7 @@ end
 
 --- Close the device. Idempotent.
 function Msr:close() self.device:close() end
+argument.check_methods(Msr, "Msr", "read close")
 Msr.__close = Msr.close
 
 return M

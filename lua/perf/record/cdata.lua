@@ -142,15 +142,18 @@ local function info_of(rec) return infos[rec._tag - 1] end
 
 -- The class -----------------------------------------------------------------------------------------------------------
 
-local methods = { totable = record.totable, info = info_of }
+local methods = { totable = record.totable }
+
+local function check(self, method)
+  if ffi.istype(Packed, self) then return self end
+  argument.raise_in_method(method, ("Record expected, got %s"):format(type(self)), 1)
+end
+
+-- The event that wrote it.
+function methods:info() return info_of(check(self, "info")) end
 
 -- The bytes as the kernel wrote them.
-function methods:bytes()
-  if not ffi.istype(Packed, self) then
-    argument.raise_in_method("bytes", ("Record expected, got %s"):format(type(self)), 1)
-  end
-  return ffi.string(self._b, size(self))
-end
+function methods:bytes() return ffi.string(check(self, "bytes")._b, size(self)) end
 
 Packed = ffi.metatype("struct { int32_t _tag; uint32_t _room; int64_t _b[?]; }", {
   __index = function(rec, name)

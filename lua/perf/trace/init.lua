@@ -50,7 +50,7 @@ end
 
 -- The first use in this process; or perf.release has closed the events.
 local function enter_thread(self)
-  leave_parent(self)
+  leave_parent(argument.check_object(self, Tracer, "Tracer", "start"))
   self.token, self.set = thread_token(), nil
   if self.events ~= false then self.set = sending.watch(measure.lookup(self.events)) end -- nil: spans have no counts
 end
@@ -98,8 +98,11 @@ end
 -- @treturn Span
 -- @raise for a wrong option
 function Tracer:start(name, opts, elsewhere) -- `elsewhere`: work that another thread did, so nothing is counted here
-  if type(name) ~= "string" then argument.raise(("string expected, got %s"):format(type(name)), 1) end
-  if thread_token() ~= self.token or self.set and self.set.released then enter_thread(self) end
+  if type(name) ~= "string" then
+    argument.check_object(self, Tracer, "Tracer", "start")
+    argument.raise(("string expected, got %s"):format(type(name)), 1)
+  end
+  if not self or thread_token() ~= self.token or self.set and self.set.released then enter_thread(self) end
   local parent, attributes, nattributes, dropped, links, dropped_links
   if opts then
     parent = check_options(opts)
@@ -224,6 +227,7 @@ end
 
 -- (Lua 5.1 gives a function with `...` a local `arg`, which would hide a parameter of that name.)
 local function bracket(self, place, name, opts, fn, ...)
+  if not argument.is_callable(fn) then argument.check_object(self, Tracer, "Tracer", "span") end
   argument.check_callable(fn, place, "span")
   local span = self:start(name, opts)
   local key = coroutine.running() or MAIN

@@ -41,6 +41,9 @@ local Span = { __name = "perf.Span", sampled = true, kind = 1, open = 0, busy = 
 Span.__index = Span
 M.Span = Span
 
+-- Methods that are called often check their object only on a path that spans rarely take.
+local function check(self, method) return argument.check_object(self, Span, "Span", method) end
+
 -- Begin to count; nil if that is no longer possible (this thread's list was closed): then the span has no counts.
 -- @return Counts; the cost of sending so far, see perf.exporter.sending
 local function begin(set)
@@ -90,8 +93,8 @@ end
 -- @treturn Span the span
 -- @raise for a value of another type
 function Span:set_attribute(key, v)
+  if not self or self.duration or not self.tracer then return check(self, "set_attribute") end
   check_type(key, "string", 1)
-  if self.duration then return self end
   if v == nil then
     put(self, key, nil)
     return self
@@ -281,7 +284,7 @@ end
 --- Stop counting until `resume`, so that the work of others is not counted while this work waits.
 -- @treturn Span the span
 function Span:pause()
-  if self.duration or self.token ~= thread_token() then return self end
+  if not self or self.duration or self.token ~= thread_token() then return check(self, "pause") end
   if self.running then
     self.counted, self.running = halt(self, self.counted, self.running, self.set, self.before), false
     note_partial_child(self)
@@ -296,7 +299,7 @@ end
 --- Go on counting after `pause`.
 -- @treturn Span the span
 function Span:resume()
-  if self.duration or not self.paused or self.token ~= thread_token() then return self end
+  if not self or self.duration or not self.paused or self.token ~= thread_token() then return check(self, "resume") end
   self.paused = nil
   hold(self, measure.drop)
   if self.own_set then self.own_running, self.own_before = begin(self.own_set) end
@@ -359,7 +362,7 @@ end
 --- Finish the span. Later calls of its methods change nothing, and a second `finish` is allowed.
 -- @tparam[opt] integer end_ns the end, in nanoseconds since 1970; by default now
 function Span:finish(end_ns)
-  if self.duration or self.token ~= thread_token() then return end
+  if not self or self.duration or self.token ~= thread_token() then return check(self, "finish") and nil end
   local _, ended
   if end_ns ~= nil then _, ended = M.time(self.anchor, end_ns, 1) end
   local c, set = self.running, self.set
@@ -449,8 +452,6 @@ function Span:__close(err)
   self:finish()
 end
 
-argument.check_methods(Span, "Span", "record_error totable")
-
 -- A span that is not sampled: it only passes the decision on.
 
 local Unsampled = { __name = "perf.Span" }
@@ -467,5 +468,8 @@ function Unsampled.finish() end
 function Unsampled.is_recording() return false end
 Unsampled.__close = Unsampled.finish
 function Unsampled:__tostring() return ("perf.Span %s (%s, not sampled)"):format(self.name, self.span_id) end
+
+argument.check_methods(Span, "Span", "set_attributes set_name set_status add_event add_link record_error set_counts is_recording "
+  .. "context inject totable")
 
 return M
