@@ -13,6 +13,7 @@ local clock = require "perf.base.clock"
 local pairs_of = require "perf.base.pairs"
 local base = require "resty.core.base"
 local blocked = require "resty.perf.blocked"
+local code_cache = require "resty.perf.code_cache"
 local commands = require "resty.perf.commands"
 local events = require "resty.perf.worker_events"
 local handover = require "resty.perf.handover"
@@ -20,6 +21,7 @@ local host = require "resty.perf.host"
 local accounting = require "resty.perf.accounting"
 local clients = require "resty.perf.clients"
 local log = require "resty.perf.log"
+local nesting = require "resty.perf.nesting"
 local options = require "resty.perf.options"
 local pages = require "resty.perf.pages"
 local profiles = require "resty.perf.profiles"
@@ -38,9 +40,11 @@ local tick_every = ngx.timer.every
 
 local M = { _VERSION = require "perf.version" }
 
-local ENOENT = accounting.ENOENT
+local ENOENT, EBUSY = accounting.ENOENT, accounting.EBUSY
 local TIMER, LOG = accounting.number.timer, accounting.number.log
 local TIMERS = options.TIMERS
+local apart_by_phase = {} -- routes
+for phase, route in pairs_of(options.apart) do apart_by_phase[accounting.number[phase]] = route end
 
 local config -- the checked options of perf.start; nil before
 local running = false
@@ -90,28 +94,30 @@ local function note_uses()
 end
 
 -- Make a main request known, and count it if it is sampled.
--- @param ended nginx has reported its end already
-local function admit(r, ended)
+local function admit(r, phase)
   accounting.see()
-  if config.blind and not config.decide() then return accounting.admit(r, -1, ended and 1 or 0, 0) end
-  local route = config.find(host.variable(r, "uri") or "")
-  local counted = config.blind or config.decide(route, config.header and host.variable(r, config.header))
+  local ended = phase == LOG and r == get_request() and 1 or 0
+  if config.blind and not config.decide() then return accounting.admit(r, -1, ended, 0) end
+  local apart = apart_by_phase[phase]
+  local route = apart or config.find(host.variable(r, "uri") or "")
+  local counted = config.blind or config.decide(route, not apart and config.header and host.variable(r, config.header))
   if counted then route = config.names.admit(route) end
-  local start = config.reports and host.start_time(r) or 0
-  if accounting.admit(r, counted and route_number(route) or -1, ended and 1 or 0, start) ~= 0 then return end
-  if counted and config.spans then spans.begin(config.spans, r, route, start) end
+  local start = config.reports and not apart and host.start_time(r) or 0
+  if accounting.admit(r, counted and route_number(route) or -1, ended, start) ~= 0 then return end
+  if counted and config.spans and not apart then spans.begin(config.spans, r, route, start) end
 end
 
 -- Call this if `enter` returned a negative `code`. Makes an unknown request known, and enters it if it is counted. Returns the
--- same as enter.
+-- same as enter; 0 also in a hook within another one, whose turn goes on.
 local function admit_and_enter(r, phase, code)
+  if code == EBUSY and not nesting.in_hook() then return math.max(enter(r, phase + accounting.ANEW), 0) end
   if code ~= ENOENT then return 0 end
   local main = accounting.main(r)
   if not main and ngx.is_subrequest then return 0 end
   if not main or main == r then
-    admit(r, phase == LOG)
+    admit(r, phase)
   elseif accounting.alias(r, main) == ENOENT then
-    admit(main)
+    admit(main, phase)
     accounting.alias(r, main)
   end
   code = enter(r, phase)
@@ -120,21 +126,8 @@ end
 
 -- Hooks ---------------------------------------------------------------------------------------------------------------
 
--- With the code cache off, each request has a new Lua state, in which perf.start was never called. The worker's first state
--- leaves a mark in its dictionary, by which the others notice this. Each state checks once, and one of them warns.
-local looked
-
-local function started_elsewhere()
-  if looked then return false end
-  looked = true
-  local pid = ngx.worker.pid()
-  for _, dict in pairs_of(ngx.shared) do
-    if dict:get("lua " .. pid) then return dict:add("code cache " .. pid, true) end
-  end
-end
-
 local function idle(fn, ...)
-  if not config and started_elsewhere() then
+  if not config and code_cache.is_off() then
     warn(ngx.ERR, "lua_code_cache is off: each request runs in a separate Lua state, so none can be counted")
   end
   if fn then return fn(...) end
@@ -146,7 +139,7 @@ local function done(outer, ...)
 end
 
 local function hook(phase)
-  return function(fn, ...)
+  local function run(fn, ...)
     if not running then return idle(fn, ...) end
     local r = get_request()
     local code = enter(r, phase)
@@ -158,17 +151,28 @@ local function hook(phase)
     if code <= 0 then return fn(...) end
     return done(code - 1, fn(...))
   end
+  nesting.hooks[run] = true
+  return run
 end
 
 --- Run a phase's code and count it: `content_by_lua_block { perf.content(require("app").run) }`.
--- @function resty.perf.content, resty.perf.server_rewrite, resty.perf.rewrite, resty.perf.access, resty.perf.balancer,
--- resty.perf.header_filter, resty.perf.body_filter
+-- @function resty.perf.content, resty.perf.server_rewrite, resty.perf.rewrite, resty.perf.access, resty.perf.set,
+-- resty.perf.balancer, resty.perf.header_filter, resty.perf.body_filter, resty.perf.ssl_client_hello, resty.perf.ssl_certificate,
+-- resty.perf.ssl_session_fetch, resty.perf.ssl_session_store, resty.perf.exit_worker
 -- @tparam[opt] function fn the code, called with the other arguments; it may yield
 -- @tparam any ... its arguments
 -- @treturn any its results; its errors are raised unchanged
 for phase, name in ipairs(accounting.phases) do
   if phase ~= LOG and phase ~= TIMER then M[name] = hook(phase) end
 end
+
+-- nginx does not report the end of the request that it makes for exit_worker_by_lua.
+local exit_worker = M.exit_worker
+local function closed(...)
+  accounting.ended(get_request())
+  return ...
+end
+function M.exit_worker(fn, ...) return closed(exit_worker(fn, ...)) end
 
 -- A request has ended: log it if it was slow, and finish its span.
 -- @param[opt] route its number, if it was counted
@@ -204,13 +208,15 @@ end
 -- @treturn any its results
 function M.log(fn, ...)
   if not running then return idle(fn, ...) end
-  if fn == nil then return finished() end
   local r = get_request()
+  if accounting.turn(r) == LOG and nesting.in_hook() then return fn and fn(...) end
+  if fn == nil then return finished() end
   local code = enter(r, LOG)
   if code < 0 then code = admit_and_enter(r, LOG, code) end
   if code <= 0 then return finished(fn(...)) end
   return finished(done(0, fn(...)))
 end
+nesting.hooks[M.log] = true
 
 local function run_timer(fn, ...)
   if not running then return fn(...) end
@@ -219,21 +225,7 @@ local function run_timer(fn, ...)
   return done(0, fn(...))
 end
 
--- For `started_elsewhere`; it expires after the worker has ended.
-local function leave_mark() config.dict:safe_set("lua " .. ngx.worker.pid(), true, 60) end
-
 -- To start and stop ---------------------------------------------------------------------------------------------------
-
--- Load the modules of the pages and profiles now: a worker's user may not be allowed to read the files, and requests would wait
--- while a worker loads one.
-local function load_all()
-  for _, name in ipairs { "c_functions", "collect", "lua_frame", "native", "report.flamegraph", "report.folded", "report.pprof",
-    "report.speedscope" } do require("perf.profile." .. name) end
-  for _, name in ipairs { "idle", "probe", "refusal.invalid", "refusal.permission", "refusal.unavailable" } do
-    require("perf.event." .. name)
-  end
-  pcall(require, "zlib") -- for pprof
-end
 
 --- Wrap the functions that yield. perf.start does it too; but call it in init_by_lua before modules that keep `local sleep =
 -- ngx.sleep`. A second call does nothing.
@@ -241,9 +233,9 @@ function M.install()
   if M.installed then return end
   M.installed = true
   if ngx.get_phase() == "init" then handover.prepare() end
-  load_all()
-  yields.install(ngx, { leave = accounting.leave, back = accounting.back, turn = accounting.turn, serial = accounting.serial,
-    at = waits.at, request = get_request },
+  require "resty.perf.preload"
+  yields.install(ngx, { leave = accounting.leave, back = accounting.back, turn = accounting.turn, nested = accounting.nested,
+    serial = accounting.serial, at = waits.at, request = get_request },
     { timer = run_timer, find = function(path) return config.find(path) end })
 end
 
@@ -335,7 +327,7 @@ end
 
 local function tick(premature)
   log.flush()
-  leave_mark()
+  code_cache.mark(config.dict)
   if running then note_uses() end
   publish()
   if premature then return end
@@ -369,7 +361,7 @@ function M.start(opts)
   M.install()
   config = c
   handover.join()
-  leave_mark()
+  code_cache.mark(config.dict)
   commands.prepare(config.dict)
   local command = commands.newest(config.dict, config.mark)
   local ok, message, code = true, nil, nil

@@ -50,3 +50,74 @@ describe("an error of a function that may yield", function()
     assert.equal(plain, counted)
   end)
 end)
+
+describe("resty.perf, when hooks meet within a request:", function()
+  local EVENT = "syscalls:sys_enter_getppid"
+  local s
+
+  before_each(function()
+    requires(server.needs)
+    requires { tracepoint = EVENT }
+  end)
+  after_each(server.stop)
+
+  -- Sends one request; returns its route's count in each phase, and the number of turns that were abandoned.
+  local function counts(path)
+    local before = s:worker()
+    s:get(path)
+    s:wait(function() return s:worker().known == 0 and s:worker()["requests:" .. path] end)
+    local w, found = s:worker(), {}
+    assert.equal(1, w["requests:" .. path])
+    for key, n in pairs(w) do
+      local phase = key:match("^phase:" .. path .. ":([%l_]+):" .. EVENT .. "$")
+      if phase and n > 0 then found[phase] = n end
+    end
+    assert.equal(w["whole:" .. EVENT], w["unattributed:" .. EVENT] + w["pending:" .. EVENT] + w["routes:" .. EVENT])
+    return found, w.abandoned - before.abandoned
+  end
+
+  -- The story: a hook within another one ended the outer one's turn, and the counts of both were unattributed.
+  it("a hook within another one is part of it", function()
+    s = server.start { user = "root", server = [[
+      location /nested { content_by_lua_block { perf.content(function()
+        app.spend(1)
+        perf.content(function() app.spend(2) ngx.sleep(0.001) app.spend(3) end)
+        perf.access(app.spend, 4)
+        perf.set(function() return perf.content(app.spend, 5) end)
+        app.spend(6) end) }
+        log_by_lua_block { perf.log(function() app.spend(7) perf.log() perf.log(app.spend, 8) app.spend(9) end) } } ]] }
+    local found, abandoned = counts "/nested"
+    assert.same({ content = 21, log = 24 }, found)
+    assert.equal(0, abandoned)
+  end)
+
+  it("a phase that runs again after an error is not within the first", function()
+    s = server.start { user = "root", server = [[
+      location /failing { error_page 500 = /again;
+        content_by_lua_block { perf.content(function() app.spend(3) error "boom" end) } }
+      location /again { internal; content_by_lua_block { perf.content(function() app.spend(4) ngx.say "x" end) } } ]] }
+    local found, abandoned = counts "/failing"
+    assert.same({ content = 4 }, found)
+    assert.equal(1, abandoned)
+  end)
+
+  -- The story: after an error in a filter, the content's later counts were the filter's.
+  it("an error in a filter leaves no count in a wrong phase", function()
+    s = server.start { user = "root", server = [[
+      location /filter {
+        content_by_lua_block { perf.content(function()
+          app.spend(3) ngx.print "x" app.spend(40) ngx.print "y" app.spend(50) ngx.sleep(0.001) app.spend(6) end) }
+        body_filter_by_lua_block { perf.body_filter(function() app.spend(7) error "bang" end) }
+      }
+      location /exit {
+        content_by_lua_block { perf.content(function() app.spend(3) ngx.print "x" app.spend(4) end) }
+        header_filter_by_lua_block { perf.header_filter(function() app.spend(5) ngx.exit(ngx.OK) end) }
+      } ]] }
+    local found, abandoned = counts "/filter"
+    assert.same({ content = 9 }, found)
+    assert.truthy(abandoned >= 2)
+    found, abandoned = counts "/exit"
+    assert.same({ content = 7, header_filter = 5 }, found)
+    assert.equal(0, abandoned)
+  end)
+end)

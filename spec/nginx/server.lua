@@ -28,7 +28,7 @@ http {
   lua_package_cpath "$build/luajit/?.so;;";
   lua_shared_dict perf 10m;
   lua_shared_dict test 1m;
-  init_by_lua_block { perf = require "resty.perf"; perf.install(); app = require "$app" }
+  init_by_lua_block { perf = require "resty.perf"; perf.install($install); app = require "$app" }
   init_worker_by_lua_block { $init_worker }
   $log
   $http
@@ -76,15 +76,16 @@ local function absolute(path) return path:sub(1, 1) == "/" and path or os.getenv
 local running = {}
 
 --- Starts an nginx.
--- @param opts {main=, log=, http=, server=, init_worker=, app="spec.nginx.app", workers=1, user="www-data"}: pieces of its
--- configuration; $port in init_worker is its port. capability="ipc_lock": the master is www-data too, and both have that
--- capability (and can read a tree that www-data cannot)
+-- @param opts {main=, log=, http=, server=, init_worker=, install=, app="spec.nginx.app", workers=1, user="www-data"}: pieces of
+-- its configuration, in which $port is its port, and $dir its directory. prepare(dir): called before it starts.
+-- capability="ipc_lock": the master is www-data too, and both have that capability (and can read a tree that www-data cannot)
 function M.start(opts)
   local dir = os.tmpname()
   os.remove(dir)
   assert(os.execute("mkdir -m 755 " .. dir))
   local p = ports(2)
   local self = setmetatable({ dir = dir, port = p[1], h2port = p[2], opts = opts }, Server)
+  if opts.prepare then opts.prepare(dir) end
   self:configure()
   local nginx = ("$(command -v nginx) -p %s -c %s/nginx.conf -e %s/error.log"):format(dir, dir, dir)
   if opts.capability then
@@ -110,14 +111,22 @@ end
 function Server:configure(changed)
   for k, v in pairs(changed or {}) do self.opts[k] = v end
   local o = self.opts
+  local own = { port = self.port, dir = self.dir }
+  local function piece(name, default) return ((o[name] or default):gsub("%$(%w+)", own)) end
   local values = { user = o.capability and "" or ("user %s;"):format(o.user or "www-data"),
     workers = o.workers or 1, dir = self.dir, modules = modules,
     tree = os.getenv "PWD", build = absolute(os.getenv "BUILD" or "build"), port = self.port, h2port = self.h2port,
-    log = o.log or "log_by_lua_block { perf.log() }", main = o.main or "", http = o.http or "",
-    server = ((o.server or ""):gsub("%$port", self.port)),
-    init_worker = ((o.init_worker or "app.start()"):gsub("%$port", self.port)),
+    log = piece("log", "log_by_lua_block { perf.log() }"), main = piece("main", ""), http = piece("http", ""),
+    server = piece("server", ""), init_worker = piece("init_worker", "app.start()"), install = o.install or "",
     app = o.app or "spec.nginx.app" }
   util.write_file(self.dir .. "/nginx.conf", (template:gsub("%$([%w_]+)", values)))
+end
+
+--- Makes a certificate in a directory: cert.pem and key.pem.
+function M.certificate(dir)
+  local said, status = shell(("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 " ..
+    "-subj /CN=localhost -keyout %s/key.pem -out %s/cert.pem"):format(dir, dir))
+  assert(status == 0, said)
 end
 
 --- The body of an answer, and its status.

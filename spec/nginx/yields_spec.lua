@@ -1,12 +1,11 @@
 -- Every way to yield, one by one, while eight requests take turns: the costs before and after it are the request's own.
 local server = require "spec.nginx.server"
-local util = require "spec.support.util"
 
 local EVENT = "syscalls:sys_enter_getppid"
 local REQUESTS = 40
 
 local configuration = {
-  app = "spec.nginx.yields_app", user = "root",
+  app = "spec.nginx.yields_app", user = "root", prepare = server.certificate, init_worker = "app.begin('$dir/tls', $port)",
   main = "thread_pool pool threads=2;",
   http = [[
     lua_worker_thread_vm_pool_size 16;
@@ -37,9 +36,9 @@ local configuration = {
     location /no_pipe { content_by_lua_block { ngx.say(tostring(app.no_pipe)) } }
     location /aborted { content_by_lua_block { perf.content(app.aborted) } }
 
-    listen unix:@/tls ssl;
-    ssl_certificate @/cert.pem;
-    ssl_certificate_key @/key.pem; ]],
+    listen unix:$dir/tls ssl;
+    ssl_certificate $dir/cert.pem;
+    ssl_certificate_key $dir/key.pem; ]],
 }
 
 -- The number of calls that each request counts.
@@ -53,24 +52,10 @@ describe("functions that yield:", function()
     requires(server.needs)
     requires { tracepoint = EVENT, cmd = "openssl" }
     if s then return end
-    local dir = os.tmpname()
-    os.remove(dir)
-    assert(os.execute("mkdir -m 755 " .. dir))
-    local said, status = util.shell(("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 " ..
-      "-subj /CN=localhost -keyout %s/key.pem -out %s/cert.pem"):format(dir, dir))
-    assert.equal(0, status, said)
-    local o = {}
-    for k, v in pairs(configuration) do o[k] = v:gsub("@/", dir .. "/") end
-    o.init_worker = ("app.begin('%s/tls', $port)"):format(dir)
-    s = server.start(o)
-    s.tls = dir
+    s = server.start(configuration)
   end)
 
-  teardown(function()
-    if not s then return end
-    s:stop()
-    os.execute("rm -rf " .. s.tls)
-  end)
+  teardown(function() if s then s:stop() end end)
 
   -- Sends requests for a path, and checks the counts of its route in each phase.
   local function check(path, route, phases)

@@ -86,8 +86,6 @@ function Host:load()
   local base = package.loaded["resty.core.base"]
   package.loaded["resty.core.base"] = { get_request = function() return address end }
   self.perf = self:run(require, "resty.perf")
-  -- Modules that resty.perf loads at their first use.
-  for _, part in ipairs { "flamegraph", "pages" } do self:run(require, "resty.perf." .. part) end
   package.loaded["resty.core.base"] = base
   return self.perf
 end

@@ -76,6 +76,7 @@ static void take_turn(struct pf_accounting *a, const void *owner, uint32_t accou
 	a->owner = owner;
 	a->account = account;
 	a->phase = phase;
+	a->outer = 0;
 	a->serial++;
 	if (a->zone_of)
 		enter_zone(a);
@@ -232,12 +233,18 @@ static void wait_until(struct pf_accounting *a, uint32_t account, uint32_t phase
 	pf_waits_resume(a->waits, account, a->account_of[account].route, phase, phase, last, a->mark[0]);
 }
 
+static int has_turn(const struct pf_accounting *a, const void *request)
+{
+	return a->account != PF_ACCOUNTING_NONE && a->owner == request;
+}
+
 int pf_accounting_enter(struct pf_accounting *a, const void *request, uint32_t phase)
 {
 	const struct pf_accounting_entry *e;
-	uint32_t outer = 0;
+	uint32_t outer = 0, anew = phase & PF_ACCOUNTING_ANEW;
 	int r;
 
+	phase &= ~(uint32_t)PF_ACCOUNTING_ANEW;
 	if (a->ended && (a->ended != request || phase != a->after))
 		close_ended(a);
 	e = pf_accounting_find(a, request);
@@ -247,9 +254,13 @@ int pf_accounting_enter(struct pf_accounting *a, const void *request, uint32_t p
 		return -EINVAL;
 	if (e->account == PF_ACCOUNTING_NONE)
 		return 0;
-	if (a->account == e->account && a->owner == request && phase >= a->nested)
-		outer = a->phase;
-	else
+	if (has_turn(a, request)) {
+		if (!anew && (phase < a->nested || a->outer))
+			return -EBUSY;
+		if (phase >= a->nested)
+			outer = a->outer ? a->outer : a->phase;
+	}
+	if (!outer || a->outer)
 		abandon_turn(a);
 	r = read_counters(a);
 	if (r < 0)
@@ -257,34 +268,46 @@ int pf_accounting_enter(struct pf_accounting *a, const void *request, uint32_t p
 	if (a->waits && !outer)
 		wait_until(a, e->account, phase);
 	take_turn(a, request, e->account, phase);
+	a->outer = outer;
 	return (int)outer + 1;
 }
 
-static int has_turn(const struct pf_accounting *a, const void *request)
+/* End the open turn. If it does not run within the phase `outer`, it is a nested one that an error has interrupted. */
+static int finish_turn(struct pf_accounting *a, uint32_t outer)
 {
-	return a->account != PF_ACCOUNTING_NONE && a->owner == request;
+	int r;
+
+	if (a->outer != outer)
+		abandon_turn(a);
+	r = read_counters(a);
+	end_turn(a);
+	return r;
 }
 
 int pf_accounting_leave(struct pf_accounting *a, const void *request)
 {
-	uint32_t phase = a->phase;
+	uint32_t phase = a->outer ? a->outer : a->phase;
 	int r;
 
 	if (!has_turn(a, request))
 		return 0;
-	r = read_counters(a);
-	end_turn(a);
+	r = finish_turn(a, 0);
 	return r < 0 ? r : (int)phase;
 }
 
 int pf_accounting_exit(struct pf_accounting *a, const void *request, uint32_t outer)
 {
 	uint32_t account = a->account;
-	int r = pf_accounting_leave(a, request);
+	int r;
 
-	if (r > 0 && outer != 0)
+	if (!has_turn(a, request))
+		return 0;
+	r = finish_turn(a, outer);
+	if (r < 0)
+		return r;
+	if (outer)
 		take_turn(a, request, account, outer);
-	return r;
+	return 1;
 }
 
 int pf_accounting_back(struct pf_accounting *a, const void *request, uint32_t phase, int keep, uint32_t site, double from)

@@ -49,9 +49,10 @@ struct pf_watch;
 	void *get_variable;                                                                                                      \
 	/* The zone of a route's turns, for each of `zones` routes (pf_zone_set); NULL: turns have no zone. */                   \
 	const uint32_t *zone_of;                                                                                                 \
-	/* The open turn: its request (NULL: none), its phase, and a number that changes whenever a turn begins or ends. */      \
+	/* The open turn: its request (NULL: none), its phase, a number that changes whenever a turn begins or ends, and the      \
+	 * phase that the turn runs within, or 0. */                                                                             \
 	const void *owner;                                                                                                       \
-	uint32_t phase, serial;                                                                                                  \
+	uint32_t phase, serial, outer;                                                                                           \
 	uint32_t known; /* addresses */                                                                                          \
 	uint32_t words, values, phases, routes, zones;
 
@@ -74,11 +75,17 @@ typedef int pf_accounting_get_variable(void *request, const char *name, size_t n
 				       size_t *size, const char **error);
 
 /* A phase of a request begins. Returns 1 + the phase that it runs within (0 for none), which the caller passes to
- * pf_accounting_exit; 0 for a request that is not counted; -ENOENT for an unknown request. */
+ * pf_accounting_exit; 0 for a request that is not counted; -ENOENT for an unknown request. -EBUSY: a turn of the request is open,
+ * and the phase is none that runs within it. Either the caller is called by the code of that turn, which goes on, or an error has
+ * interrupted the turn; then the caller adds PF_ACCOUNTING_ANEW to the phase. */
+#define PF_ACCOUNTING_ANEW 256
 int pf_accounting_enter(struct pf_accounting *a, const void *request, uint32_t phase);
+/* The phase ends. If a turn within it is still open, an error has interrupted that turn, and the counts since its beginning go to
+ * `unattributed`. The same holds for leave. */
 int pf_accounting_exit(struct pf_accounting *a, const void *request, uint32_t outer);
 
-/* End the request's turn, since the request may yield. Returns the phase of the turn; 0 if no turn is open; -errno. */
+/* End the request's turn, since the request may yield, which no nested phase does. Returns the phase of the turn that continues
+ * after it; 0 if no turn is open; -errno. */
 int pf_accounting_leave(struct pf_accounting *a, const void *request);
 /* The request continues after a leave. keep: no other request can have run meanwhile, so a turn that is still open continues.
  * site: where it has waited (waits.h) since `from`, a value of `clock`; 0: it waited for the host. */

@@ -11,7 +11,8 @@ local pairs_of = require "perf.base.pairs"
 local M = {}
 
 -- Phases, by their number in C. Those from NESTED on run within another phase of the request; AFTER comes when it has ended.
-M.phases = { "server_rewrite", "rewrite", "access", "content", "log", "timer", "balancer", "header_filter", "body_filter" }
+M.phases = { "server_rewrite", "rewrite", "access", "content", "log", "timer", "set", "ssl_client_hello", "ssl_certificate",
+  "ssl_session_fetch", "ssl_session_store", "exit_worker", "balancer", "header_filter", "body_filter" }
 M.number = {}
 for i, name in ipairs(M.phases) do M.number[name] = i end
 local NESTED, AFTER = M.number.balancer, M.number.log
@@ -31,7 +32,7 @@ local signatures = {
   waits = "void *(*)(void *, uint32_t)",
 }
 
-M.ENOENT = -2
+M.ENOENT, M.EBUSY, M.ANEW = -2, -16, 256
 
 local open -- {set=, accounting=, layout=}: what is counted now
 local seen = 0 -- requests, counted or not
@@ -76,6 +77,7 @@ end
 function M.enter(r, phase) return handle and enter(handle, r, phase) or 0 end
 function M.exit(r, outer) return handle and exit(handle, r, outer) or 0 end
 function M.turn(r) return handle and handle.owner == r and handle.phase or 0 end
+function M.nested() return handle and handle.outer ~= 0 end
 function M.serial() return handle and handle.serial or 0 end
 function M.leave(r) return handle and leave(handle, r) or 0 end
 function M.back(r, phase, keep, site, from) return handle and back(handle, r, phase, keep, site or 0, from or 0) or 0 end

@@ -17,6 +17,11 @@ local check = checks.options "resty.perf.start"
 
 M.sampler = sampler.new
 M.TIMERS = "(timer)" -- the route of timers
+-- The routes of phases that belong to no request: nginx makes a request for each run of them.
+M.apart = {}
+for _, phase in ipairs { "ssl_client_hello", "ssl_certificate", "ssl_session_fetch", "ssl_session_store", "exit_worker" } do
+  M.apart[phase] = "(" .. phase .. ")"
+end
 
 local function text_of(v)
   local ok, text = pcall(json.encode, v)
@@ -54,6 +59,7 @@ function M.check(opts)
   c.decide, c.header, c.blind = sampler.new(opts.sample)
   for name in pairs_of(type(opts.sample) == "table" and opts.sample.routes or {}) do configured[routes.valid(name)] = true end
   configured[M.TIMERS] = true
+  for _, route in pairs_of(M.apart) do configured[route] = true end
   c.names = route_names.new(dict, configured)
   c.peers = route_names.new(dict, {}, "peer ")
   c.shown = { route = c.names.shown, peer = c.peers.shown }

@@ -2,7 +2,7 @@
 --
 -- Each worker writes its record about once a second and when it ends. So requests do not access the dictionary, and a worker that
 -- is killed loses at most a second of counts. Sums outlive workers and reloads. The key "events" has the events that are counted
--- now, a line for each, "label TAB unit TAB why"; another list begins anew.
+-- now, a line for each, "label TAB unit TAB why", after a line with the phases; another list begins anew.
 --
 -- Sections of a record: "", with the worker's own counts, and one for each route: its name.
 local pairs_of = require "perf.base.pairs"
@@ -43,9 +43,9 @@ local function add(to, from, n)
   for i = 0, n - 1 do to[i] = to[i] + from[i] end
 end
 
-local function text_of(rows)
-  local lines = {}
-  for i, row in ipairs(rows) do lines[i] = table.concat({ row.label, row.unit or "", row.why or "" }, "\t") end
+local function text_of(rows, phases)
+  local lines = { table.concat(phases, " ") }
+  for i, row in ipairs(rows) do lines[i + 1] = table.concat({ row.label, row.unit or "", row.why or "" }, "\t") end
   return table.concat(lines, "\n")
 end
 
@@ -59,7 +59,7 @@ end
 -- sections, the record's number, and the kind of the counts
 function M.writer(dict, accounting, admit)
   local rows = accounting.events()
-  local text = text_of(rows)
+  local text = text_of(rows, accounting.phases)
   local layout = layout_of(#rows, #accounting.phases)
   local each = layout.each
   local whole, unattributed, running = FIRST, FIRST + each, FIRST + 2 * each

@@ -15,14 +15,14 @@ local M = {}
 
 -- Wrap the host's functions.
 -- @param ngx the host's table
--- @param turns {leave=, back=, turn=, serial=, request=}: of resty.perf.accounting; request() returns the address of the running
--- request; at(phase, kind, peer, ...) returns the site of a call and the time, for
--- `back`
+-- @param turns {leave=, back=, turn=, nested=, serial=, request=, at=}: of resty.perf.accounting; request() returns the address
+-- of the running request; at(phase, kind, peer, ...) returns the site of a call and the time, for `back`
 -- @param hooks {timer=, find=}: timer(fn, ...) runs a timer's callback; find(path) returns the name of a route
 -- @param[opt] modules loaded modules; package.loaded
 -- @return function that restores the host's functions (for the tests)
 function M.install(ngx, turns, hooks, modules)
-  local leave, back, turn, serial, request, at = turns.leave, turns.back, turns.turn, turns.serial, turns.request, turns.at
+  local leave, back, turn, nested, serial = turns.leave, turns.back, turns.turn, turns.nested, turns.serial
+  local request, at = turns.request, turns.at
   local status = coroutine.status
   local undo, patched = {}, {}
   local peers = setmetatable({}, { __mode = "k" }) -- the address of each socket's peer, as text
@@ -177,7 +177,14 @@ function M.install(ngx, turns, hooks, modules)
 
   replace(ngx, "sleep", yields "sleep")
   replace(ngx, "flush", yielding_if(1, "flush"))
-  for _, name in ipairs { "exit", "exec", "redirect" } do replace(ngx, name, yields(name)) end
+  for _, name in ipairs { "exec", "redirect" } do replace(ngx, name, yields(name)) end
+  replace(ngx, "exit", function(exit) -- it does not yield in a filter or balancer
+    local may_yield = yielding(exit, "exit")
+    return function(...)
+      if nested() then return exit(...) end
+      return may_yield(...)
+    end
+  end)
   replace(ngx, "run_worker_thread", yields("run_worker_thread", function(_, module, f)
     return fit(tostring(module) .. "." .. tostring(f))
   end))

@@ -11,7 +11,7 @@ describe("resty.perf.accounting", function()
     meter, names = require "perf.measure.open_list", require "perf.names"
   end)
 
-  local CONTENT, LOG, HEADER = 4, 5, 8
+  local CONTENT, LOG, HEADER = 4, 5, 14
   local function address(n) return ffi.cast("void *", 4096 + 64 * n) end
 
   before_each(function()
@@ -103,6 +103,35 @@ describe("resty.perf.accounting", function()
     balanced()
   end)
 
+  -- The story: after an error in a filter, the content's later counts were the filter's.
+  it("adds the counts of a filter that an error interrupts to no request, up to the content's next yield or end", function()
+    local r = address(3)
+    accounting.admit(r, 0, 0, 0)
+    for turn, goes_on in ipairs { accounting.leave, function() accounting.exit(r, 0) return CONTENT end } do
+      accounting.enter(r, CONTENT)
+      kit.touch_pages(3)
+      accounting.enter(r, HEADER)
+      assert.is_true(accounting.nested())
+      kit.touch_pages(4) -- and an error
+      assert.equal(accounting.EBUSY, accounting.enter(r, HEADER))
+      assert.equal(1 + CONTENT, accounting.enter(r, HEADER + accounting.ANEW))
+      kit.touch_pages(10)
+      accounting.exit(r, CONTENT)
+      accounting.enter(r, HEADER)
+      kit.touch_pages(4) -- and an error
+      assert.equal(CONTENT, goes_on(r))
+      assert.is_false(accounting.nested())
+      assert.equal(2 * turn, accounting.abandoned())
+      accounting.back(r, CONTENT, 0)
+      kit.touch_pages(5)
+      accounting.exit(r, 0)
+    end
+    accounting.finish(r)
+    assert.equal(2 * 8, faults(accounting.phase_counts(0, CONTENT, accounting.zeros())))
+    assert.equal(2 * 10, faults(accounting.phase_counts(0, HEADER, accounting.zeros())))
+    balanced()
+  end)
+
   it("adds the counts of an abandoned turn to no request", function()
     local a, b = address(4), address(5)
     accounting.admit(a, 0, 0, 0)
@@ -143,7 +172,9 @@ describe("resty.perf.accounting", function()
     accounting.admit(r, 0, 0, 7)
     accounting.enter(r, CONTENT)
     kit.touch_pages(2)
-    assert.equal(1, accounting.enter(r, CONTENT)) -- again, and not within the first, which did not end
+    assert.equal(accounting.EBUSY, accounting.enter(r, CONTENT)) -- within the first, or after an error
+    assert.equal(0, accounting.abandoned())
+    assert.equal(1, accounting.enter(r, CONTENT + accounting.ANEW))
     assert.equal(1, accounting.abandoned())
     accounting.exit(r, 0)
     accounting.ended(r)

@@ -29,6 +29,7 @@ describe("resty.perf.yields", function()
       request = function() return current end,
       leave = function(r) if r ~= "A" then return 0 end say "leave" serial = serial + 1 return 4 end,
       serial = function() return serial end,
+      nested = function() return false end,
       at = function() return 0, 0 end,
       turn = function(r) return r == "A" and 4 or 0 end,
       back = function(r, phase, keep) say("back", r, phase, keep) end,
