@@ -37,9 +37,9 @@ trap stopped INT TERM HUP
 
 arch_of() { echo "${1%%-*}"; }
 
-# The job of a guest: sets specs, words, options, limit, luas. `words` are the properties for requires{vm=}.
+# The job of a guest: sets specs, words, options, limit, luas, jobs. `words` are the properties for requires{vm=}.
 plan() {
-    luas=luajit
+    luas=luajit jobs=1
     case $1 in
     arm64)
         specs="spec/vm/bpf_spec.lua spec/vm/idle_lists_spec.lua spec/vm/pmu_spec.lua spec/vm/probes_spec.lua
@@ -64,7 +64,7 @@ plan() {
     arm64-suite)
         # An instruction-counting clock would take ten times as long, and without it a PMU loses interrupts: so this guest has no
         # PMU.
-        specs="spec/unit spec/live spec/regress" words="arm64" limit=10800 luas="luajit lua5.4 lua5.1"
+        specs="spec/unit spec/live spec/regress" words="arm64" limit=10800 luas="luajit lua5.4 lua5.1" jobs=2
         options=(-smp 2 -m 2G -cpu "max,pauth-impdef=on,pmu=off")
         ;;
     *)
@@ -79,13 +79,13 @@ plan() {
 pack() { # name arch
     local top=$work/$1
     mkdir -p "$top/job/tree"
-    cp -r bin lua spec tools examples doc mk Makefile README.md CONTRIBUTING.md LICENSE CHANGELOG.md rockspec "$top/job/tree"
+    cp -r bin csrc lua spec tools examples doc mk Makefile README.md CONTRIBUTING.md LICENSE CHANGELOG.md rockspec "$top/job/tree"
     cp -r "$state/$2/out" "$top/job/out"
     find "$top/job/out" \( -name '*.o' -o -name '*.d' -o -name '*.a' \) -delete
     [ ! -d "$top/job/out/bpf" ] || cp -r "$state/$2/out/bpf" "$top/job/out"
     cp tools/vm/job.sh "$top/job/run.sh"
-    printf 'LUAS="%s"\nSPECS="%s"\nPERF_VM="%s"\nPERF_MUST="%s"\nSUITE_TIMEOUT=%d\nSUITE_SLOW=%s\n' "$luas" "$specs" \
-        "$words" "root,kprobe,uprobe,tracefs,perf_open,bpf" "$((limit - 20))" "${SUITE_SLOW:-}" >"$top/job/settings"
+    printf 'LUAS="%s"\nSPECS="%s"\nPERF_VM="%s"\nPERF_MUST="%s"\nLIMIT=%d\nSUITE_JOBS=%d\nSUITE_SLOW=%s\n' "$luas" "$specs" \
+        "$words" "root,kprobe,uprobe,tracefs,perf_open,bpf" "$((limit - 30))" "$jobs" "${SUITE_SLOW:-}" >"$top/job/settings"
     (cd "$top" && find job | cpio --quiet -o -H newc -R 0:0) >"$work/$1.cpio"
     rm -rf "$top"
 }
