@@ -25,13 +25,14 @@ local check_options = checks.options "perf.profiler"
 -- The event -----------------------------------------------------------------------------------------------------------
 
 local software, is_clock = open.software_config, open.is_clock
+local function is_breakpoint(attr) return attr.type == 5 or attr.type == "breakpoint" end
 local numbers = { -- of rt_sigreturn and process_vm_readv
   x86_64 = { 15, 310 }, aarch64 = { 139, 270 }, riscv64 = { 139, 270 } }
 
 -- Whether the signal handler may make system calls. It may not if the profiled event counts them: each signal would cause another
 -- one. For a tracepoint or a probe this is tested, more than once, since other activity may cause the event.
 local function may_ask(spec, attr, filter, method)
-  if software(attr) or open.is_hardware(attr) or attr.type == 5 or attr.type == "breakpoint" then return true end
+  if software(attr) or open.is_hardware(attr) or is_breakpoint(attr) then return true end
   local counting = copy(attr)
   for _, field in ipairs { "sample_period", "sample_freq", "freq", "sample_type", "sigtrap", "remove_on_exec", "sig_data" } do
     counting[field] = nil
@@ -102,6 +103,12 @@ local function open_event(spec, attr, weighed)
   local label, by_descriptor = spec.label, false
   local why = open.no_count_reason(attr)
   if why then return nil, label .. ": " .. why, "EACCES" end
+  -- arm64 reports a breakpoint before the instruction runs, and the kernel lets it run only if no signal comes first: after the
+  -- handler the same breakpoint would be reported again, forever.
+  if is_breakpoint(attr) and select(2, core.uname()) == "aarch64" then
+    return nil, label .. ": arm64 cannot continue after a signal at a breakpoint; read the event's samples from its ring instead",
+      "ENOTSUP"
+  end
   local function try() return open.attr({ label = label, unit = spec.unit, scale = spec.scale }, attr, {}) end
   local ev, message, code = try()
   if not ev and code == "EACCES" and not attr.exclude_kernel then
