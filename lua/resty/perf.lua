@@ -19,6 +19,7 @@ local events = require "resty.perf.worker_events"
 local handover = require "resty.perf.handover"
 local host = require "resty.perf.host"
 local accounting = require "resty.perf.accounting"
+local chunks = require "resty.perf.chunks"
 local clients = require "resty.perf.clients"
 local log = require "resty.perf.log"
 local nesting = require "resty.perf.nesting"
@@ -33,6 +34,7 @@ local totals = require "resty.perf.shared_totals"
 local waits = require "resty.perf.waits"
 local yields = require "resty.perf.yields"
 
+local check_install = require "perf.api.check".options "resty.perf.install"
 local get_request = base.get_request
 local enter, exit, finish = accounting.enter, accounting.exit, accounting.finish
 local start_time = ngx.req.start_time
@@ -229,7 +231,9 @@ end
 
 --- Wrap the functions that yield. perf.start does it too; but call it in init_by_lua before modules that keep `local sleep =
 -- ngx.sleep`. A second call does nothing.
-function M.install()
+-- @tparam[opt] table options
+function M.install(opts)
+  opts = check_install(opts, 1)
   if M.installed then return end
   M.installed = true
   if ngx.get_phase() == "init" then handover.prepare() end
@@ -237,6 +241,9 @@ function M.install()
   yields.install(ngx, { leave = accounting.leave, back = accounting.back, turn = accounting.turn, nested = accounting.nested,
     serial = accounting.serial, at = waits.at, request = get_request },
     { timer = run_timer, find = function(path) return config.find(path) end })
+  if not opts.auto then return end
+  local ok, message = chunks.install(M)
+  if not ok then warn(ngx.ERR, "auto: ", message) end
 end
 
 -- Write the worker's record in the shared dictionary.

@@ -64,6 +64,8 @@ end
 
 local modes = {
   ["with hooks"] = { install = "", hook = "perf" },
+  ["without hooks"] = { install = "{ auto = true }", hook = "app.without" },
+  ["with hooks in chunks that are counted already"] = { install = "{ auto = true }", hook = "perf" },
 }
 
 for label, mode in pairs(modes) do describe("phases " .. label .. ":", function()

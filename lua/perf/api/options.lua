@@ -309,6 +309,9 @@ end)
 
 -- OpenResty ----------------------------------------------------------------------------------------------------------
 
+M["resty.perf.install"] = {
+  { "auto", "boolean", "(since 0.2.0) true: count the chunks of the configuration without a hook in each", default = false },
+}
 M["resty.perf.start"] = {
   { "events", "string|table", "as for `perf.measure`", any = true },
   { "sample", "integer|table", "n: one of n requests; 0: none, until a start changes it; or a table", default = 1, any = true,

@@ -1,0 +1,115 @@
+/* The chunks of nginx's configuration: each is loaded at its first run, and kept in a table, the cache. The cache gets a
+ * __newindex, so that a function can take the place of each new chunk.
+ *
+ * nginx also runs the chunk that it has just stored, from a place on its stack below the call of __newindex. That place is learned
+ * from a call like nginx's, and written only if it has the chunk. The manual does not say that indexes reach there, so this is
+ * done in LuaJIT alone, where they do. */
+#include "binding/stack/stack.h"
+
+#if PB_LUAJIT
+
+#define MOST_BELOW 16
+
+/* Upvalue 1 is the value to look for; upvalue 2 gets the distance of its place from the arguments, or 0. */
+static int l_probe(lua_State *L)
+{
+	int below = 0;
+
+	for (int i = MOST_BELOW; i > 0; i--)
+		if (lua_rawequal(L, -lua_gettop(L) - i, lua_upvalueindex(1)))
+			below = i;
+	lua_pushinteger(L, below);
+	lua_replace(L, lua_upvalueindex(2));
+	return 0;
+}
+
+/* How far below the arguments of __newindex the value lies that was pushed before the table. */
+static int learn_distance(lua_State *L)
+{
+	int top = lua_gettop(L), below;
+
+	luaL_checkstack(L, MOST_BELOW + 8, "");
+	lua_settop(L, top + MOST_BELOW); /* the probe reads no lower */
+	lua_newtable(L);
+	lua_newtable(L);
+	lua_newtable(L);
+	lua_pushvalue(L, -3);
+	lua_pushinteger(L, 0);
+	lua_pushcclosure(L, l_probe, 2);
+	lua_pushvalue(L, -1);
+	lua_insert(L, top + 1);
+	lua_setfield(L, -2, "__newindex");
+	lua_setmetatable(L, -2);
+	lua_pushinteger(L, 1);
+	lua_setfield(L, -2, "chunk");
+	lua_getupvalue(L, top + 1, 2);
+	below = (int)lua_tointeger(L, -1);
+	lua_settop(L, top);
+	return below;
+}
+
+/* wrap(key, chunk) of upvalue 1, for the arguments of l_store. Leaves the chunk and the function that takes its place, or nil. */
+static int wrapped(lua_State *L)
+{
+	lua_pushvalue(L, 3);
+	if (lua_type(L, 3) == LUA_TNUMBER)
+		lua_rawget(L, 1);
+	lua_pushvalue(L, lua_upvalueindex(1));
+	lua_pushvalue(L, 2);
+	lua_pushvalue(L, 4);
+	return lua_isfunction(L, 4) && lua_pcall(L, 2, 1, 0) == 0 && lua_isfunction(L, 5);
+}
+
+/* cache[key] = value, for a new key. The value is a chunk, or the index at which the cache has it. Upvalue 2 is the distance. */
+static int l_store(lua_State *L)
+{
+	int below = (int)lua_tointeger(L, lua_upvalueindex(2));
+
+	lua_settop(L, 3);
+	if (wrapped(L)) {
+		if (below && lua_rawequal(L, -5 - below, 4)) {
+			lua_pushvalue(L, 5);
+			lua_replace(L, -6 - below);
+		}
+		if (lua_type(L, 3) == LUA_TNUMBER) {
+			lua_pushvalue(L, 3);
+			lua_pushvalue(L, 5);
+			lua_rawset(L, 1);
+		} else {
+			lua_replace(L, 3);
+		}
+	}
+	lua_settop(L, 3);
+	lua_rawset(L, 1);
+	return 0;
+}
+
+/* core.wrap_chunks(cache, wrap): from now on, wrap(key, chunk) gets each new chunk of the cache, and returns the function that
+ * takes its place. Returns whether the function also runs in the chunk's first run. */
+static int l_wrap_chunks(lua_State *L)
+{
+	int below;
+
+	luaL_checktype(L, 1, LUA_TTABLE);
+	luaL_checktype(L, 2, LUA_TFUNCTION);
+	below = learn_distance(L);
+	lua_newtable(L);
+	lua_pushvalue(L, 2);
+	lua_pushinteger(L, below);
+	lua_pushcclosure(L, l_store, 2);
+	lua_setfield(L, -2, "__newindex");
+	lua_setmetatable(L, 1);
+	lua_pushboolean(L, below != 0);
+	return 1;
+}
+
+#endif
+
+void pb_open_chunks(lua_State *L)
+{
+#if PB_LUAJIT
+	pb_set_function(L, "wrap_chunks", l_wrap_chunks);
+#else
+	(void)L;
+#endif
+}

@@ -1,0 +1,66 @@
+-- Counts the chunks of nginx's configuration without hooks in them: each runs by the hook of its phase.
+--
+-- nginx's Lua module loads a chunk at its first run in a worker, and stores it in a table of the registry, its cache. The key has
+-- the directive and the digest of the text. The key of a file has no directive, since several may name the same file.
+local core = require "perf.core"
+local ffi = require "ffi"
+local pairs_of = require "perf.base.pairs"
+
+local M = {}
+
+-- The cache, or nil: the table whose key in the registry is the address of this variable.
+local function find_cache()
+  pcall(ffi.cdef, "extern char ngx_http_lua_code_cache_key[1];")
+  local found, variable = pcall(function() return ffi.C.ngx_http_lua_code_cache_key end)
+  if not found then return nil end
+  local address = tonumber(ffi.cast("uintptr_t", variable)) % 2 ^ 47
+  for key, t in pairs_of(debug.getregistry()) do
+    if type(key) == "userdata" and type(t) == "table" and tonumber((tostring(key):match "0x%x+")) == address then return t end
+  end
+end
+
+-- A module that was not compiled for OpenResty's LuaJIT stores functions that make the chunk, one for each run, and sets the
+-- chunk's environment.
+local function makes_chunks()
+  local found = pcall(require, "thread.exdata")
+  return not found
+end
+
+-- Run all chunks that nginx loads from now on by hooks.
+-- @param hooks by phase
+-- @return true; or nil and a message
+function M.install(hooks)
+  local cache = find_cache()
+  if not cache then return nil, "this version of nginx's Lua module has no known cache of chunks" end
+  if getmetatable(cache) then return nil, "another module watches nginx's cache of chunks" end
+  local get_phase = ngx.get_phase
+
+  local function counted(key, chunk)
+    local hook = hooks[key:match "^([%l_]+)_by_lua_nhli_%x+$"]
+    if hook then return function(...) return hook(chunk, ...) end end
+    return function(...)
+      local phase = get_phase()
+      local in_phase = hooks[phase == "ssl_cert" and "ssl_certificate" or phase]
+      if in_phase then return in_phase(chunk, ...) end
+      return chunk(...)
+    end
+  end
+
+  local wrap = counted
+  if makes_chunks() then
+    function wrap(key, factory)
+      return function()
+        local chunk = factory()
+        local run = counted(key, chunk)
+        return function(...)
+          setfenv(chunk, getfenv(1))
+          return run(...)
+        end
+      end
+    end
+  end
+  if not core.wrap_chunks(cache, wrap) then return nil, "the first run of each chunk in a worker is not counted" end
+  return true
+end
+
+return M
