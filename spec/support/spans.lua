@@ -20,4 +20,10 @@ function M.tracer(options)
   return assert(perf.tracer(options)), list
 end
 
+--- The numbers of a tracer's spans: {made, sent, dropped, queued}.
+function M.stats(tracer)
+  local s = tracer:stats()
+  return { s.made, s.sent, s.dropped, s.queued }
+end
+
 return M

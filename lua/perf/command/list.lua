@@ -1,13 +1,12 @@
 -- luaperf list: the events of this machine.
-local M = {}
+local kinds = require "perf.names.list".kinds
 
-local kinds = { "hardware", "software", "cache", "pmu", "tracepoint", "raw", "breakpoint" }
+local M = {}
 
 M.about = "list the events of this machine"
 M.usage = "luaperf list [PATTERN]"
-M.text = [[
-Lists the events that have a name. PATTERN is part of a name, a glob over the whole name, or a kind: hardware, software, cache,
-pmu, tracepoint, raw, breakpoint.]]
+M.text = "Lists the events that have a name. PATTERN is part of a name, a glob over the whole name, or a kind:\n"
+  .. table.concat(kinds, ", ") .. "."
 M.mixed = true
 M.options = {}
 

@@ -1,8 +1,7 @@
 -- Lists of everything that has a name: events, PMUs, tracepoints, as tables that print well.
 --
 -- A pattern is part of a name; with * or ? it is a glob over the whole name; with ^, $, % or [ a Lua pattern.  The name
--- of a kind (hardware, software, cache, pmu, tracepoint, raw, breakpoint) also stands for all of that kind.  Case does
--- not matter.
+-- of a kind also stands for all of that kind.  Case does not matter.
 
 local core = require "perf.core"
 local argument = require "perf.base.argument"
@@ -11,7 +10,7 @@ local files = require "perf.kernel.files"
 local format = require "perf.base.format"
 local keys = require "perf.base.keys"
 
-local list = {}
+local list = { kinds = { "hardware", "software", "cache", "pmu", "tracepoint", "raw", "breakpoint" } }
 
 -- A function that matches a name against the pattern.
 local function matcher(pattern)

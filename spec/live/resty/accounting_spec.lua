@@ -1,25 +1,17 @@
 -- Accounting of the turns of requests: costs of known size go to the right requests. The addresses are made up.
 local kit = require "testkit"
+local meter = require "perf.measure.open_list"
+local names = require "perf.names"
+local opened = require "spec.support.accounting"
 
 describe("resty.perf.accounting", function()
-  local ffi, accounting, meter, names
-
-  setup(function()
-    local has_ffi
-    has_ffi, ffi = pcall(require, "ffi")
-    if has_ffi then accounting = require "resty.perf.accounting" end
-    meter, names = require "perf.measure.open_list", require "perf.names"
-  end)
+  local ffi, accounting
 
   local CONTENT, LOG, HEADER = 4, 5, 14
   local function address(n) return ffi.cast("void *", 4096 + 64 * n) end
 
-  before_each(function()
-    requires { lua = "luajit", perf_open = true, nostress = true }
-    assert(accounting.open(assert(meter.open { assert(names.resolve "page-faults:u"), assert(names.resolve "task-clock") })))
-    assert.equal(0, accounting.route())
-  end)
-  after_each(function() if accounting then accounting.close() end end)
+  before_each(function() ffi, accounting = opened.open() end)
+  after_each(opened.close)
 
   local function faults(c) return c["page-faults"] end
 

@@ -1,28 +1,13 @@
 -- The watcher of turns (csrc/core/resty/watch.h): turns that take too long are caught, with their stacks.
 local clock = require "perf.base.clock"
 local kit = require "testkit"
+local opened = require "spec.support.accounting"
 local util = require "spec.support.util"
 
 describe("the watcher of turns", function()
-  local ffi, accounting, meter, names
-
-  setup(function()
-    local has_ffi
-    has_ffi, ffi = pcall(require, "ffi")
-    if has_ffi then accounting = require "resty.perf.accounting" end
-    meter, names = require "perf.measure.open_list", require "perf.names"
-  end)
-
-  local function open()
-    assert(accounting.open(assert(meter.open { assert(names.resolve "page-faults:u"), assert(names.resolve "task-clock") })))
-    assert.equal(0, accounting.route())
-  end
-
-  before_each(function()
-    requires { lua = "luajit", perf_open = true, nostress = true }
-    open()
-  end)
-  after_each(function() if accounting then accounting.close() end end)
+  local ffi, accounting
+  before_each(function() ffi, accounting = opened.open() end)
+  after_each(opened.close)
 
   local CONTENT = 4
 
@@ -46,7 +31,7 @@ describe("the watcher of turns", function()
     turn(1e6)
     assert.is_nil(accounting.blocked())
     accounting.close()
-    open()
+    opened.open()
     assert.is_true(accounting.watch(5e6, false))
     turn(20e6)
     local found, counts = accounting.blocked()
@@ -73,7 +58,7 @@ describe("the watcher of turns", function()
       accounting.name_route(3, "/another")
       turn(2e6)
       accounting.close()
-      open()
+      opened.open()
     end
     assert.is_truthy(util.eventually(function() return kit.living_threads() == threads end))
   end)

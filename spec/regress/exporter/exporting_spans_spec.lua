@@ -1,11 +1,7 @@
 -- The story: an exporter that is a function called code that the same tracer traces, and so made a span in each export. The next
 -- export took that span, within itself, until the stack overflowed: 1,473 spans for one.
 local perf = require "perf"
-
-local function stats(t)
-  local s = t:stats()
-  return { s.made, s.sent, s.dropped, s.queued }
-end
+local stats = require("spec.support.spans").stats
 
 describe("an exporter that makes spans of its own tracer", function()
   it("is called once for a span of the program; its own spans are dropped, with a warning", function()

@@ -2,6 +2,7 @@
 -- program, gave up at the first answer that asked to retry later: after one 503, 100 spans were lost, which flush() would have
 -- sent.
 local perf = require "perf"
+local stats = require("spec.support.spans").stats
 local backend = require "spec.support.backend"
 local posted = require "spec.support.posted"
 local util = require "spec.support.util"
@@ -14,11 +15,6 @@ end
 
 local function finish(t, n)
   for i = 1, n do t:start("span " .. i):finish() end
-end
-
-local function stats(t)
-  local s = t:stats()
-  return { s.made, s.sent, s.dropped, s.queued }
 end
 
 local function names(bodies)

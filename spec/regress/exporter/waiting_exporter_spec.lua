@@ -1,11 +1,7 @@
 -- The story: while an exporter function waited in its coroutine (it yielded), the spans of all other coroutines were dropped, and
 -- when that coroutine was dropped, all later spans were. The batch that it had was neither sent, dropped nor queued.
 local perf = require "perf"
-
-local function stats(t)
-  local s = t:stats()
-  return { s.made, s.sent, s.dropped, s.queued }
-end
+local stats = require("spec.support.spans").stats
 
 describe("an exporter function that yields", function()
   local waits, tracer

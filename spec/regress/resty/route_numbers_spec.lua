@@ -1,27 +1,20 @@
 -- A route that loses its place leaves its number to another route. Its waits stayed under the number, so that perf.worker and
 -- wait_profile showed them under the new name.
 local nginx = require "spec.support.nginx"
+local opened = require "spec.support.accounting"
 
 describe("the number of a route that is used again", function()
-  local ffi, accounting, meter, names, host
-
-  setup(function()
-    local has_ffi
-    has_ffi, ffi = pcall(require, "ffi")
-    if has_ffi then accounting = require "resty.perf.accounting" end
-    meter, names = require "perf.measure.open_list", require "perf.names"
-  end)
+  local ffi, accounting, host
 
   before_each(function()
-    requires { lua = "luajit", perf_open = true, nostress = true }
-    host = nginx.new()
-    host:load()
-    assert(accounting.open(assert(meter.open { assert(names.resolve "page-faults:u"), assert(names.resolve "task-clock") })))
-    assert.equal(0, accounting.route())
+    ffi, accounting = opened.open(function()
+      host = nginx.new()
+      host:load()
+    end)
     assert.equal(1, accounting.route())
     assert.is_true(accounting.count_waits())
   end)
-  after_each(function() if accounting then accounting.close() end end)
+  after_each(opened.close)
 
   local CONTENT = 4
 
