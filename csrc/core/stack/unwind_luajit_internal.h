@@ -4,6 +4,7 @@
  *   unwind_luajit_frames.c  functions, the frames of a thread, and the threads that resumed it
  *   unwind_trace.c          compiled code: the trace, its snapshot, and the functions that are compiled into it
  *   unwind_trace_lines.c    the lines for which a stretch of compiled code stands
+ *   unwind_trace_machine.c  its machine instructions: calls, exits, marks of lines
  *   unwind_trace_collector.c  the lines where it allocates, for which it calls the collector elsewhere */
 #ifndef PF_UNWIND_LUAJIT_INTERNAL_H
 #define PF_UNWIND_LUAJIT_INTERNAL_H

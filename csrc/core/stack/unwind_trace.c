@@ -59,11 +59,6 @@ int pf_trace_read_numbered(const struct pf_luajit_view *v, uint32_t number, stru
 	return number < traces(v, &array) && read_trace(v, pf_luajit_word(v, array + (uint64_t)number * 8), t);
 }
 
-static int in_code(const struct pf_trace *t, uint64_t ip)
-{
-	return ip - t->code < t->code_size;
-}
-
 uint64_t pf_luajit_replaced(const struct pf_luajit_view *v, uint64_t pc)
 {
 	unsigned char type;
@@ -290,116 +285,43 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, struct po
 	pf_luajit_frames(v, base, pc, NULL);
 }
 
-#if defined(__aarch64__)
-
-/* The registers that have the numbers of the trace and of the exit in the common exit handler. */
-enum { EXIT_TRACE = 1, EXIT = 0, LINK = 30 };
-
-/* A function that the trace has called has its return address in the link register, until it stores it somewhere in its frame.
- * Returns 0 if there is none, else a smaller number for a word that is farther from the stack pointer: later calls have frames
- * there. */
-static unsigned return_offset(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t *offset)
-{
-	for (unsigned i = 0; i <= v->words_n; i++) {
-		const uint64_t word = i ? v->words[i - 1] : v->r->general[LINK];
-
-		if (word % PF_TRACE_OFFSET == 0 && in_code(t, word - 1)) {
-			*offset = word - 1 - t->code;
-			return i + 2; /* after the code that runs */
-		}
-	}
-	return 0;
-}
-
-/* An exit's stub calls the stub of the whole trace, which stores the return address at the stack pointer, and calls the common
- * exit handler, from before the instruction that loads the trace's number. The handler makes room for the registers. */
-static int find_exit_number(const struct pf_luajit_view *v, struct pf_trace *t, uint32_t *k)
-{
-	enum { ROOM = 64 * 8 };
-	const uint64_t from = v->r->general[LINK];
-	uint32_t load;
-
-	if (!pf_luajit_read(v, &load, from, sizeof load) || (load & 0xffe00000) != 0x52800000 || /* MOVZ */
-	    !pf_trace_read_numbered(v, load >> 5 & 0xffff, t))
-		return 0;
-	for (unsigned i = 0; i <= ROOM; i += ROOM) {
-		const uint64_t n = (pf_luajit_word(v, v->r->sp + i) - from) / PF_TRACE_OFFSET - 2;
-
-		*k = (uint32_t)n;
-		if (n < t->snapshots_n)
-			return 1;
-	}
-	return 0;
-}
-
-#else
-
-enum { EXIT_TRACE = PF_X86_RCX, EXIT = PF_X86_RAX };
-
-/* The return address of a function that the trace has called is the word below the trace's own room on the C stack. */
-static unsigned return_offset(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t *offset)
-{
-	const uint32_t i = (PF_LUAJIT_ENTRY_SPACE + t->adjust) / 8;
-
-	if (i >= v->words_n || t->adjust % 8 || !in_code(t, v->words[i] - 1))
-		return 0;
-	*offset = v->words[i] - 1 - t->code;
-	return 1;
-}
-
-/* An exit's stub pushes the exit's number, as its lower and its upper byte, where a called function would have its return
- * address. The common exit handler loads the number into a register, and then overwrites both words. */
-static int find_exit_number(const struct pf_luajit_view *v, struct pf_trace *t, uint32_t *k)
-{
-	enum { PUSH = 0x6a };
-	const struct pf_registers *r = v->r;
-	uint32_t i;
-	uint64_t upper;
-	unsigned char code[2];
-
-	if (!pf_trace_read_numbered(v, (uint32_t)v->vmstate, t))
-		return 0;
-	i = (PF_LUAJIT_ENTRY_SPACE + t->adjust) / 8;
-	upper = i + 1 < v->words_n ? v->words[i + 1] : 0;
-	if (r->sp == v->cframe - PF_LUAJIT_ENTRY_SPACE - t->adjust) {
-		if (!pf_luajit_read(v, code, r->ip, sizeof code) || code[0] != PUSH)
-			return 0;
-		*k = code[1];
-		return *k < t->snapshots_n;
-	}
-	if (i >= v->words_n)
-		return 0;
-	if (v->words[i] == r->general[PF_X86_R15])
-		*k = (uint32_t)r->general[EXIT];
-	else if (v->words[i] + 0x80 < 0x100 && upper < 0x80)
-		*k = (uint32_t)(upper << 8 | (v->words[i] & 0xff));
-	else
-		return 0;
-	return *k < t->snapshots_n;
-}
-
-#endif
-
-/* Find the trace that runs, or has called a function. The one that vmstate names, if it names one, is the first candidate. */
+/* Find the trace whose code runs; else the one that has called a function. A trace that vmstate names is the first candidate. */
 static int find_trace(const struct pf_luajit_view *v, struct pf_trace *t, uint64_t *offset)
 {
 	const uint64_t ip = v->r->ip;
 	struct pf_trace candidate;
-	uint64_t array, returned = 0;
-	const uint32_t n = traces(v, &array), named = v->vmstate > 0 && (uint32_t)v->vmstate < n ? (uint32_t)v->vmstate : 0;
+	struct pf_trace_returns returns;
+	uint64_t array, at, code, returned = 0;
+	uint32_t size;
+	const uint32_t n = traces(v, &array);
 	unsigned best = 0;
 
-	for (uint32_t i = named ? 0 : 1; i < n && best != 1; i++) {
-		unsigned rank;
+	*offset = 0;
+	if (v->vmstate > 0 && (uint32_t)v->vmstate < n && read_trace(v, pf_luajit_word(v, array + (uint64_t)v->vmstate * 8), t)) {
+		*offset = ip - t->code;
+		if (pf_trace_in_code(t, ip) || pf_trace_return(v, t, NULL, offset))
+			return 1;
+	}
+	for (uint32_t i = 1; i < n; i++) {
+		at = pf_luajit_word(v, array + (uint64_t)i * 8);
+		code = at ? pf_luajit_word(v, at + v->l->trace_code) : 0;
+		if (code && pf_luajit_read(v, &size, at + v->l->trace_code_size, sizeof size) && ip - code < size && read_trace(v, at, t)) {
+			*offset = ip - code;
+			return 1;
+		}
+	}
+	pf_trace_find_returns(v, &returns);
+	for (uint32_t i = 1; i < n && best != 1; i++) {
+		unsigned number;
 
-		if (!read_trace(v, pf_luajit_word(v, array + (uint64_t)(i ? i : named) * 8), &candidate))
+		if (!read_trace(v, pf_luajit_word(v, array + (uint64_t)i * 8), &candidate))
 			continue;
-		rank = in_code(&candidate, ip) ? 1 : return_offset(v, &candidate, &returned);
-		if (!rank || (best && rank >= best))
+		number = pf_trace_return(v, &candidate, &returns, &returned);
+		if (!number || (best && number >= best))
 			continue;
-		best = rank;
+		best = number;
 		*t = candidate;
-		*offset = in_code(t, ip) ? ip - t->code : returned;
+		*offset = returned;
 	}
 	return best != 0;
 }
@@ -427,10 +349,10 @@ static int find_exit(const struct pf_luajit_view *v, struct pf_trace *t, uint32_
 	uint32_t from[2]; /* the trace, and the number of its exit */
 
 	if (v->vmstate >= 0)
-		return *base && find_exit_number(v, t, k);
+		return *base && pf_trace_exit_number(v, t, k);
 	if (v->vmstate != PF_LUAJIT_EXIT || !v->l->trace_exit || !pf_luajit_read(v, from, v->global + v->l->trace_exit, sizeof from))
 		return 0;
-	if (*base && (from[0] != (uint32_t)r->general[EXIT_TRACE] || from[1] != (uint32_t)r->general[EXIT]))
+	if (*base && (from[0] != (uint32_t)r->general[PF_TRACE_EXIT_TRACE] || from[1] != (uint32_t)r->general[PF_TRACE_EXIT]))
 		return 0; /* these are still an earlier exit's numbers */
 	*k = from[1];
 	if (!pf_trace_read_numbered(v, from[0], t) || *k >= t->snapshots_n)
@@ -464,7 +386,7 @@ int pf_luajit_trace(struct pf_luajit_view *v, uint64_t trace_base)
 
 	if (trace_base && find_trace(v, &t, &at.offset)) {
 		at.k = pf_trace_snapshot_at(v, &t, at.offset);
-		at.called = !in_code(&t, v->r->ip);
+		at.called = !pf_trace_in_code(&t, v->r->ip);
 		frames(v, &t, at, trace_base);
 		return 1;
 	}

@@ -1,4 +1,4 @@
-/* Compiled code: declarations for the three files of the unwinder. */
+/* Compiled code: declarations for the four files of the unwinder. */
 #ifndef PF_UNWIND_TRACE_H
 #define PF_UNWIND_TRACE_H
 
@@ -14,12 +14,13 @@ enum {
 	PF_TRACE_SNAPSHOT_SIZE = 12,
 };
 
-/* The machine code of traces: the unit of the snapshots' offsets in it, and the size of a mark (see pf_trace_lines_at) and of its
- * test, which is the same in all marks of a trace. */
+/* The machine code of traces: the unit of the snapshots' offsets in it; the size of a mark (see pf_trace_lines_at) and of its
+ * test, which is the same in all marks of a trace; the registers that have the numbers of the trace and of the exit in the common
+ * exit handler. */
 #if defined(__aarch64__)
-enum { PF_TRACE_OFFSET = 4, PF_TRACE_MARK = 12, PF_TRACE_TEST = 8 };
+enum { PF_TRACE_OFFSET = 4, PF_TRACE_MARK = 12, PF_TRACE_TEST = 8, PF_TRACE_EXIT_TRACE = 1, PF_TRACE_EXIT = 0 };
 #else
-enum { PF_TRACE_OFFSET = 1, PF_TRACE_MARK = 14, PF_TRACE_TEST = 8 };
+enum { PF_TRACE_OFFSET = 1, PF_TRACE_MARK = 14, PF_TRACE_TEST = 8, PF_TRACE_EXIT_TRACE = PF_X86_RCX, PF_TRACE_EXIT = PF_X86_RAX };
 #endif
 
 /* An unsigned number of up to 8 bytes. */
@@ -57,6 +58,24 @@ struct pf_trace_slots {
 	uint64_t value[PF_TRACE_SLOTS];
 	uint8_t known[PF_TRACE_SLOTS], frame[PF_TRACE_SLOTS];
 };
+
+static inline int pf_trace_in_code(const struct pf_trace *t, uint64_t ip)
+{
+	return ip - t->code < t->code_size;
+}
+
+/* Is this a test of the byte at a register and a distance, and a jump to an exit if it is not 0? */
+int pf_trace_is_mark(const unsigned char *code);
+/* Possible return addresses of functions that compiled code has called. */
+struct pf_trace_returns {
+	uint64_t at[1 + PF_LUAJIT_STACK_WORDS];
+	unsigned n;
+};
+void pf_trace_find_returns(const struct pf_luajit_view *v, struct pf_trace_returns *r);
+/* Has the trace called a function? Returns 0, or the number of the return address in its code, from 1 on. */
+unsigned pf_trace_return(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_trace_returns *r, uint64_t *offset);
+/* The trace whose exit's stub or common exit handler runs, and the number of the exit. */
+int pf_trace_exit_number(const struct pf_luajit_view *v, struct pf_trace *t, uint32_t *k);
 
 /* The reads return 0 if the memory cannot be read, or its content is invalid. */
 int pf_trace_offset(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t k, uint32_t *offset);

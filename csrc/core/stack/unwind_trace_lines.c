@@ -260,22 +260,6 @@ static uint64_t where_line_changes(const struct pf_luajit_view *v, const struct 
 	return 0;
 }
 
-/* A test of the byte at a register and a distance, and a jump to an exit if it is not 0. */
-static int is_mark(const unsigned char *code)
-{
-#if defined(__aarch64__)
-	uint32_t load, jump;
-
-	memcpy(&load, code, sizeof load);
-	memcpy(&jump, code + PF_TRACE_TEST, sizeof jump);
-	return (load & 0xffc003e0) == 0x394002c0 && (jump & 0xff00001f) == 0x54000001; /* LDRB from X22, B.NE */
-#else
-	static const unsigned char test[] = {0x41, 0xf6, 0x86}, jump[] = {0x0f, 0x85}; /* from R14 */
-
-	return memcmp(code, test, sizeof test) == 0 && memcmp(code + PF_TRACE_TEST, jump, sizeof jump) == 0;
-#endif
-}
-
 /* While LuaJIT's profiler runs, compiled code tests a byte of the global state at each change of the line, and exits if the byte
  * is set. A snapshot follows, but the compiler drops it if no later code can exit, as at the end of a loop. Then the test itself
  * divides the stretch. It is recognized by its machine code, which is the same as that right before the stretch. */
@@ -300,12 +284,12 @@ struct pf_trace_stretch pf_trace_lines_at(const struct pf_luajit_view *v, const 
 	if (size < begins)
 		return lines;
 	size = size - begins + PF_TRACE_MARK < READ_MOST ? size - begins + PF_TRACE_MARK : READ_MOST;
-	if (!pf_luajit_read(v, code, t->code + begins - PF_TRACE_MARK, size) || !is_mark(code))
+	if (!pf_luajit_read(v, code, t->code + begins - PF_TRACE_MARK, size) || !pf_trace_is_mark(code))
 		return lines;
 	for (uint64_t i = PF_TRACE_MARK; i + PF_TRACE_MARK <= size; i += PF_TRACE_OFFSET) {
 		struct pf_trace_stretch line = {.all = {0, 0}};
 
-		if (memcmp(code + i, code, PF_TRACE_TEST) != 0 || !is_mark(code + i))
+		if (memcmp(code + i, code, PF_TRACE_TEST) != 0 || !pf_trace_is_mark(code + i))
 			continue;
 		if (offset - begins < i) {
 			pf_trace_widen(&line.all, pf_luajit_line(v, f, s->pc + PF_LUAJIT_INSTRUCTION));

@@ -1,0 +1,123 @@
+/* The unwinder for LuaJIT's compiled code: the machine instructions by which it calls functions, exits and marks lines. */
+#include "core/stack/unwind_trace.h"
+
+#include <string.h>
+
+#if defined(__aarch64__)
+enum { LINK = 30 }; /* the register that has the return address of a call */
+
+int pf_trace_is_mark(const unsigned char *code)
+{
+	uint32_t load, jump;
+
+	memcpy(&load, code, sizeof load);
+	memcpy(&jump, code + PF_TRACE_TEST, sizeof jump);
+	return (load & 0xffc003e0) == 0x394002c0 && (jump & 0xff00001f) == 0x54000001; /* LDRB from X22, B.NE */
+}
+
+/* The words that may be return addresses, the most reliable first: a called function has its own in the link register until it
+ * stores it in its frame; and later calls have frames closer to the stack pointer. */
+void pf_trace_find_returns(const struct pf_luajit_view *v, struct pf_trace_returns *r)
+{
+	r->n = 0;
+	for (unsigned i = 0; i <= v->words_n; i++) {
+		const uint64_t word = i ? v->words[i - 1] : v->r->general[LINK];
+		uint32_t call;
+
+		if (word % sizeof call == 0 && pf_luajit_read(v, &call, word - sizeof call, sizeof call) &&
+		    ((call & 0xfc000000) == 0x94000000 || (call & 0xfffffc1f) == 0xd63f0000)) /* BL, BLR */
+			r->at[r->n++] = word;
+	}
+}
+
+unsigned pf_trace_return(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_trace_returns *r, uint64_t *offset)
+{
+	(void)v;
+	for (unsigned i = 0; r && i < r->n; i++)
+		if (pf_trace_in_code(t, r->at[i] - 1)) {
+			*offset = r->at[i] - 1 - t->code;
+			return i + 1;
+		}
+	return 0;
+}
+
+/* An exit's stub calls the stub of the whole trace, which stores the return address at the stack pointer, and calls the common
+ * exit handler, from before the instruction that loads the trace's number. The handler makes room for the registers. */
+int pf_trace_exit_number(const struct pf_luajit_view *v, struct pf_trace *t, uint32_t *k)
+{
+	enum { ROOM = 64 * 8 };
+	const uint64_t from = v->r->general[LINK];
+	uint32_t load;
+
+	if (!pf_luajit_read(v, &load, from, sizeof load) || (load & 0xffe00000) != 0x52800000 || /* MOVZ */
+	    !pf_trace_read_numbered(v, load >> 5 & 0xffff, t))
+		return 0;
+	for (unsigned i = 0; i <= ROOM; i += ROOM) {
+		const uint64_t n = (pf_luajit_word(v, v->r->sp + i) - from) / PF_TRACE_OFFSET - 2;
+
+		*k = (uint32_t)n;
+		if (n < t->snapshots_n)
+			return 1;
+	}
+	return 0;
+}
+
+#else
+
+int pf_trace_is_mark(const unsigned char *code)
+{
+	static const unsigned char test[] = {0x41, 0xf6, 0x86}, jump[] = {0x0f, 0x85}; /* from R14 */
+
+	return memcmp(code, test, sizeof test) == 0 && memcmp(code + PF_TRACE_TEST, jump, sizeof jump) == 0;
+}
+
+void pf_trace_find_returns(const struct pf_luajit_view *v, struct pf_trace_returns *r)
+{
+	(void)v;
+	r->n = 0;
+}
+
+/* The return address is the word below the trace's own room on the C stack. */
+unsigned pf_trace_return(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_trace_returns *r, uint64_t *offset)
+{
+	const uint32_t i = (PF_LUAJIT_ENTRY_SPACE + t->adjust) / 8;
+
+	(void)r;
+	if (i >= v->words_n || t->adjust % 8 || !pf_trace_in_code(t, v->words[i] - 1))
+		return 0;
+	*offset = v->words[i] - 1 - t->code;
+	return 1;
+}
+
+/* An exit's stub pushes the exit's number, as its lower and its upper byte, where a called function would have its return
+ * address. The common exit handler loads the number into a register, and then overwrites both words. */
+int pf_trace_exit_number(const struct pf_luajit_view *v, struct pf_trace *t, uint32_t *k)
+{
+	enum { PUSH = 0x6a };
+	const struct pf_registers *r = v->r;
+	uint32_t i;
+	uint64_t upper;
+	unsigned char code[2];
+
+	if (!pf_trace_read_numbered(v, (uint32_t)v->vmstate, t))
+		return 0;
+	i = (PF_LUAJIT_ENTRY_SPACE + t->adjust) / 8;
+	upper = i + 1 < v->words_n ? v->words[i + 1] : 0;
+	if (r->sp == v->cframe - PF_LUAJIT_ENTRY_SPACE - t->adjust) {
+		if (!pf_luajit_read(v, code, r->ip, sizeof code) || code[0] != PUSH)
+			return 0;
+		*k = code[1];
+		return *k < t->snapshots_n;
+	}
+	if (i >= v->words_n)
+		return 0;
+	if (v->words[i] == r->general[PF_X86_R15])
+		*k = (uint32_t)r->general[PF_TRACE_EXIT];
+	else if (v->words[i] + 0x80 < 0x100 && upper < 0x80)
+		*k = (uint32_t)(upper << 8 | (v->words[i] & 0xff));
+	else
+		return 0;
+	return *k < t->snapshots_n;
+}
+
+#endif
