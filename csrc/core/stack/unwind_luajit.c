@@ -136,6 +136,20 @@ static int is_other_link(uint64_t link)
 	return (link & PF_LINK_MASK) != PF_LINK_LUA && link < PF_LUAJIT_STACK;
 }
 
+/* A function returns: base is that of the frame below already, pc still the link of the upper one, with its kind or without. */
+static int top_below(const struct pf_luajit_view *v, struct top *t, uint64_t base, uint64_t pc)
+{
+	const uint64_t upper = base + (pc & ~(uint64_t)PF_LINK_MASK_P);
+	const uint64_t link = pc < PF_LUAJIT_STACK ? pf_luajit_word(v, upper - PF_LUAJIT_SLOT) : 0;
+
+	if (!is_other_link(link) || ((link ^ pc) & ~(uint64_t)PF_LINK_MASK_P) != 0)
+		return 0;
+	if ((link & PF_LINK_MASK_P) == PF_LINK_CONTINUATION)
+		return take(t, base, pf_luajit_word(v, upper - 3 * PF_LUAJIT_SLOT));
+	/* the upper frame had the variable arguments of the function */
+	return (link & PF_LINK_MASK_P) == PF_LINK_VARARG && top_of_caller(v, t, base, pf_luajit_word(v, base - PF_LUAJIT_SLOT));
+}
+
 /* When the interpreter returns to C, the pc's register holds the base of the frame that called the interpreter. */
 static int top_of_c(const struct pf_luajit_view *v, struct top *t, uint64_t base)
 {
@@ -151,7 +165,7 @@ static int top_in_vm(const struct pf_luajit_view *v, struct top *t)
 {
 	const uint64_t base = v->r->general[PF_LUAJIT_BASE], pc = pc_register(v), saved = pf_luajit_saved_pc(v, v->cframe);
 	const uint64_t link = base % PF_LUAJIT_SLOT ? 0 : pf_luajit_word(v, base - PF_LUAJIT_SLOT);
-	const int returns = is_other_link(link) && ((link ^ pc) & ~(uint64_t)PF_LINK_MASK_P) == 0;
+	const int returns = is_other_link(link) && (((link ^ pc) & ~(uint64_t)PF_LINK_MASK_P) == 0 || pc == link - PF_LINK_VARARG);
 	struct pf_luajit_function f;
 	uint64_t outer;
 
@@ -173,6 +187,8 @@ static int top_in_vm(const struct pf_luajit_view *v, struct top *t)
 	if (!f.id && pf_luajit_holds(&f, pf_luajit_replaced(v, pc)))
 		return take(t, base, pf_luajit_replaced(v, pc));
 	if (is_other_link(pc) && !has_caller(v, base) && top_of_caller(v, t, base, pc))
+		return 1;
+	if (top_below(v, t, base, pc))
 		return 1;
 	if (pf_luajit_holds(&f, saved))
 		return take(t, base, saved);
