@@ -12,8 +12,8 @@ local accounting
 -- @return ffi, the module
 function M.open(prepare)
   requires { lua = "luajit", perf_open = true, nostress = true }
+  accounting = require "resty.perf.accounting" -- first: resty.perf in a made-up nginx uses the same one
   if prepare then prepare() end
-  accounting = require "resty.perf.accounting"
   assert(accounting.open(assert(open_list.open { assert(names.resolve "page-faults:u"), assert(names.resolve "task-clock") })))
   assert.equal(0, accounting.route())
   return require "ffi", accounting
