@@ -1,5 +1,6 @@
 -- Prometheus metrics of waits, of the wall time of requests, and of turns that blocked a worker.
 local pairs_of = require "perf.base.pairs"
+local unpack = table.unpack or unpack
 
 local M = {}
 
