@@ -18,4 +18,5 @@ files["lua/perf/base/pairs.lua"] = {read_globals = {"pairs"}}
 files["lua/resty"] = {std = "+ngx_lua"}
 files["spec/nginx"] = {std = "+ngx_lua", read_globals = {ngx = {fields = {"run_worker_thread"}, other_fields = true}}}
 files["bench/nginx_app.lua"] = {std = "+ngx_lua"}
+files["tools/nginx"] = {std = "+ngx_lua"}
 files["examples"] = {ignore = {"212"}}

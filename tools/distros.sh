@@ -8,7 +8,7 @@
 # (~/.cache/lua-perf/roots). Each run works on a layer above it, which is thrown away. Needs root, 2 GB of disk for each release
 # and the network; takes about half an hour for each. Without root or the archive a release is skipped.
 #
-#   DISTRO_STEPS="demo doc test user rock install flags optional"    the steps, in this order; all by default
+#   DISTRO_STEPS="demo doc test nginx user rock install flags optional"    the steps, in this order; all by default
 #   DISTRO_SECONDS=720                                           after so many seconds the remaining steps are skipped
 #   PERF_LUAS="luajit lua5.4"                                    the interpreters of test and user
 #   PERF_TOTALS=FILE                                             gets "distros passed failed skipped", for .ci/run
@@ -16,7 +16,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 tree=$PWD
 roots=${PERF_ROOTS:-${XDG_CACHE_HOME:-$HOME/.cache}/lua-perf/roots}
-read -ra steps <<<"${DISTRO_STEPS:-demo doc test user rock install flags optional}"
+read -ra steps <<<"${DISTRO_STEPS:-demo doc test nginx user rock install flags optional}"
 releases=("$@")
 [ $# -gt 0 ] || releases=(bookworm trixie sid)
 if [ "$*" = turn ]; then
@@ -114,11 +114,11 @@ step() {
         ${PERF_LUAS:+PERF_LUAS="$PERF_LUAS"} ${preload:+LD_PRELOAD="$preload"} SUITE_TIMEOUT=6000 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 \
         bash -c "cd /root/lua-perf && $3" >"$work/log" 2>&1 </dev/null; then
         pass=$((pass + 1))
-        echo "$release: $name: ok, in $((SECONDS - start)) s: $(grep -E '^[0-9]+ passed' "$work/log" | tail -n 1)"
+        echo "$release: $name: ok, in $((SECONDS - start)) s: $(grep -aE '^[0-9]+ passed' "$work/log" | tail -n 1)"
     else
         fail=$((fail + 1))
         echo "$release: $name: FAILED"
-        grep -E '^failure:|error:|warning:' "$work/log" | head -n 30
+        grep -aE '^failure:|error:|warning:' "$work/log" | head -n 30
         tail -n 25 "$work/log"
     fi
 }
@@ -128,6 +128,7 @@ step() {
 do_demo() { step "$1" "make demo" 'make demo'; }
 do_doc() { step "$1" "make doc beside Lua 5.4 alone" 'LUA=lua5.4 tools/setup.sh build && make doc'; }
 do_test() { step "$1" "make test" 'make test'; }
+do_nginx() { step "$1" "make test-nginx" 'make test-nginx'; }
 do_user() {
     step "$1" "make test as an ordinary user" 'useradd -m tester 2>/dev/null; rm -rf /home/tester/lua-perf; chmod 700 /home/tester
         tools/setup.sh test && git config --global --add safe.directory "*" && git clone -q . /home/tester/lua-perf &&

@@ -34,7 +34,7 @@ http {
   $http
   server {
     listen 127.0.0.1:$port;
-    listen 127.0.0.1:$h2port http2;
+    $h2listen
     lua_check_client_abort on;
     location = /perf { content_by_lua_block { perf.status() } }
     location = /metrics { content_by_lua_block { perf.metrics() } }
@@ -70,6 +70,13 @@ end
 
 local Server = {}
 Server.__index = Server
+
+-- From nginx 1.25.1 on, HTTP/2 is a directive of the server.
+local function h2_listen(port)
+  local major, minor, patch = shell "nginx -v":match "nginx/(%d+)%.(%d+)%.(%d+)"
+  local version = major * 1e6 + minor * 1e3 + patch
+  return ("listen 127.0.0.1:%d%s"):format(port, version >= 1025001 and "; http2 on;" or " http2;")
+end
 
 local function absolute(path) return path:sub(1, 1) == "/" and path or os.getenv "PWD" .. "/" .. path end
 
@@ -115,7 +122,7 @@ function Server:configure(changed)
   local function piece(name, default) return ((o[name] or default):gsub("%$(%w+)", own)) end
   local values = { user = o.capability and "" or ("user %s;"):format(o.user or "www-data"),
     workers = o.workers or 1, dir = self.dir, modules = modules,
-    tree = os.getenv "PWD", build = absolute(os.getenv "BUILD" or "build"), port = self.port, h2port = self.h2port,
+    tree = os.getenv "PWD", build = absolute(os.getenv "BUILD" or "build"), port = self.port, h2listen = h2_listen(self.h2port),
     log = piece("log", "log_by_lua_block { perf.log() }"), main = piece("main", ""), http = piece("http", ""),
     server = piece("server", ""), init_worker = piece("init_worker", "app.start()"), install = o.install or "",
     app = o.app or "spec.nginx.app" }
