@@ -48,15 +48,23 @@ describe("resty.perf's profiles", function()
     return sums
   end
 
-  it("of all workers have the routes of requests, and other code", function()
+  local function profile_all()
     local text, head = profile "seconds=1&workers=all&as=speedscope"
     assert.matches("HTTP/1.1 200.*application/json", head)
     assert.matches("filename=\"profile.speedscope.json\"", head, 1, true)
     local prof = assert(load_profile.decode(text))
     assert.equal("nginx, 2 workers", prof.comm)
     local sums = check(prof)
-    assert.truthy(sums["/left"] > 0 and sums["/right"] > 0 and sums[""] > 0)
-    assert.equal(prof.total, sums["/left"] + sums["/right"] + sums[""])
+    assert.equal(prof.total, (sums["/left"] or 0) + (sums["/right"] or 0) + (sums[""] or 0))
+    return sums
+  end
+
+  it("of all workers have the routes of requests, and other code", function()
+    local seen = {}
+    s:wait(function() -- on a busy machine one second may be too short for all of the three
+      for zone in pairs(profile_all()) do seen[zone] = true end
+      return seen["/left"] and seen["/right"] and seen[""]
+    end)
   end)
 
   it("of one worker, and of one route", function()
@@ -66,8 +74,8 @@ describe("resty.perf's profiles", function()
       local sums = check(prof)
       assert.equal(prof.total, sums["/right"] or 0)
     end
-    assert.matches("M%.right", (profile "seconds=0.5&workers=all&as=folded&route=/right"))
-    assert.matches("^\31\139", (profile "seconds=0.1&as=pprof"))
+    s:wait(function() return profile("seconds=0.5&workers=all&as=folded&route=/right"):find("M.right", 1, true) end)
+    assert.matches('filename="profile.pb.gz"', select(2, profile "seconds=0.1&as=pprof"), 1, true)
   end)
 
   it("refuse what is not known", function()

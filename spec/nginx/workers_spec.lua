@@ -171,7 +171,10 @@ describe("resty.perf and workers", function()
   it("reports lua_code_cache off once, and serves requests", function()
     for _, start in ipairs { "perf.start()", "perf.start{dict='test'}" } do
       s = server.start { server = hello, http = "lua_code_cache off;", init_worker = start }
-      for _ = 1, 3 do assert.equal("hello\n", (s:get "/hello")) end
+      for _ = 1, 3 do
+        local answer = s:get "/hello"
+        assert.equal("hello\n", answer, s:errors())
+      end
       assert.equal(1, select(2, s:errors():gsub("lua_code_cache is off: each request", "")), start)
       s:stop()
     end

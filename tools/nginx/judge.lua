@@ -66,7 +66,7 @@ local function drive(seconds, happen)
   local parts = {}
   for _, name in ipairs(ROUTES) do
     if name == "/abort" then
-      local loop = "(to=$(($(date +%%s) + %d)); while [ $(date +%%s) -lt $to ]; do curl -s -m 0.05 http://127.0.0.1:%d/abort; done)"
+      local loop = "(to=$(($(date +%%s) + %d)); while [ $(date +%%s) -lt $to ]; do curl -s -m 0.05 127.0.0.1:%d/abort; done)"
       parts[#parts + 1] = loop:format(seconds, s.port)
     elseif name ~= "(timer)" then
       parts[#parts + 1] = ("nice -n 5 wrk -t1 -c4 -d%ds --timeout 5s http://127.0.0.1:%d%s"):format(seconds, s.port, name)
