@@ -42,6 +42,9 @@ local configuration = {
       log_by_lua_file $dir/log.lua;
     }
     location = /same { rewrite_by_lua_file $dir/any.lua; access_by_lua_file $dir/any.lua; content_by_lua_file $dir/any.lua; }
+    location = /boom { content_by_lua_block { local function f() error "boom" end f() } }
+    location = /missing { content_by_lua_file $dir/missing.lua; }
+    location = /broken { content_by_lua_file $dir/broken.lua; }
     location = /balanced { proxy_pass http://chosen/static; }
   ]],
 }
@@ -54,6 +57,7 @@ local files = {
   header_filter = 'hook.header_filter(app.spend, 21)',
   body_filter = 'hook.body_filter(function() if ngx.arg[1] ~= "" then app.spend(22) end end)',
   log = 'hook.log(app.spend, 23)',
+  broken = 'return return',
   any = 'hook[ngx.get_phase()](app.spend, 9)',
 }
 
@@ -163,8 +167,20 @@ for label, mode in pairs(modes) do describe("phases " .. label .. ":", function(
 
   it("the end of a worker", function()
     s:reload()
+    check("/same", 1, { rewrite = 9, access = 9, content = 9, log = 1 }, get("/same", ""))
     s:wait(function() return s:get "/metrics":find('requests_total{route="(exit_worker)"} 1', 1, true) end)
     assert.truthy(s:get "/metrics":find('phase_syscalls_sys_enter_getppid_total{route="(exit_worker)",phase="exit_worker"} 19', 1,
       true))
+  end)
+
+  it("errors, and files that cannot be loaded", function()
+    for _ = 1, 2 do
+      assert.equal(500, select(2, s:get "/boom"))
+      assert.equal(404, select(2, s:get "/missing"))
+      assert.equal(500, select(2, s:get "/broken"))
+    end
+    local log = s:errors()
+    assert.truthy(log:find("runtime error: content_by_lua%(nginx.conf:%d+%):1: boom\nstack traceback:\ncoroutine 0:\n"), log)
+    assert.truthy(log:find("broken.lua:1: unexpected symbol near 'return'", 1, true), log)
   end)
 end) end

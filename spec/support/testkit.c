@@ -381,5 +381,6 @@ int luaopen_testkit(lua_State *L)
     tk_open_hot(L);
     tk_open_unwind(L);
     tk_open_faults(L);
+    tk_open_chunks(L);
     return 1;
 }

@@ -10,6 +10,7 @@
  *   testkit_pages.c    made-up pages of counters, and what is read from them
  *   testkit_probe.c    what this machine lets one do, asked of the kernel and not of the module
  *   testkit_faults.c   memory that cannot be read; a program that handles its own faults
+ *   testkit_chunks.c   nginx's cache of chunks
  *   testkit_unwind.c   the unwinder without a profiler: where a C function is called, and where a clock's signals come
  *
  * It uses only those parts of the C API that Lua 5.1 to 5.4 and LuaJIT have in common.
@@ -68,5 +69,6 @@ void tk_open_memory(lua_State *L);
 void tk_open_hot(lua_State *L);
 void tk_open_unwind(lua_State *L);
 void tk_open_faults(lua_State *L);
+void tk_open_chunks(lua_State *L);
 
 #endif
