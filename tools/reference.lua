@@ -4,9 +4,10 @@
 --     luajit tools/reference.lua -c        counts the documented names
 --     luajit tools/reference.lua DIR       also writes LDoc's input into DIR: a file for each component, and config.ld
 --
--- A docstring begins with three dashes in Lua, with a slash and three stars in C. Only public functions, methods and classes have
--- one; all other comments begin with two dashes. The tags are LDoc's, with types: @tparam, @treturn, @raise, @usage,
--- @see, @since. There is also "@fails TEXT": returns nil, a message and the errno's name. Without @since, it was in 0.1.0.
+-- A docstring begins with three dashes in Lua, with a slash and three stars in C. Its text begins with the summary of the API's
+-- table. Only public functions, methods and classes have one; all other comments begin with two dashes. The tags are LDoc's,
+-- with types: @tparam, @treturn, @raise, @usage, @see, @since. There is also "@fails TEXT": returns nil, a message and the
+-- errno's name. Without @since, it was in 0.1.0.
 --
 -- The code that follows a docstring gives the name, or @function does, with commas between several names (a C function l_NAME is
 -- the method NAME of the file's class). "@classmod CLASS" in the header of a file and "@type CLASS" before the table of its
@@ -202,9 +203,10 @@ for name, rows in pairs(declared) do
 end
 
 -- Every entry of the API table must be documented, and nothing else. The functions of resty.perf are those in its guide.
-local public, public_class, fields_of = {}, {}, {}
+local public, summaries, public_class, fields_of = {}, {}, {}, {}
+local function publish(key, row) public[key], summaries[key] = row[2], row[3] end
 for _, group in ipairs(api) do
-  for _, row in ipairs(group) do public[(group.name and "perf." .. group.name or "perf") .. "." .. row[1]] = row[2] end
+  for _, row in ipairs(group) do publish((group.name and "perf." .. group.name or "perf") .. "." .. row[1], row) end
 end
 local guide = assert(io.open "doc/openresty.md"):read "*a"
 local methods, previous = guide:match "\nMethods\n(.*)" or "", nil
@@ -226,7 +228,7 @@ for _, rows in ipairs(require "perf.api.classes") do
   if classes[class] then
     for _, row in ipairs(rows) do
       local name = row[1]
-      if name:match "^[%a_][%w_]*$" then public[class .. ":" .. name] = row[2] end
+      if name:match "^[%a_][%w_]*$" then publish(class .. ":" .. name, row) end
     end
   else
     problem("lua/perf/api/classes.lua", "the class %s has no docstring", class)
@@ -257,8 +259,16 @@ local function arguments_of(doc)
   end
   return table.concat(list, ", ")
 end
+-- Whether a docstring begins with the summary that perf.help shows.
+local function begins_with(doc, summary)
+  local text, stem = table.concat(doc.text, " "):gsub("`", ""):gsub("%s+", " "), summary:gsub("%.$", "")
+  return text:sub(1, #stem) == stem and not text:find("^%w", #stem + 1)
+end
 for _, doc in ipairs(items) do
   local row = public[doc.key]
+  if summaries[doc.key] and not begins_with(doc, summaries[doc.key]) then
+    problem(doc.at, "%s does not begin with its summary in perf.api: %s", doc.key, summaries[doc.key])
+  end
   if not row then
     problem(doc.at, "%s is not in %s", doc.key, doc.key:find "^resty" and "doc/openresty.md" or "perf.api")
   elseif row ~= true and arguments_of(doc) ~= arguments_of_row(row) then

@@ -123,7 +123,7 @@ static int l_pause_output(lua_State *L)
 	return pause(L, 1, "pause_output");
 }
 
-/*** Write records again.
+/*** Go on writing records.
  * @treturn boolean true @fails as `pause_output` */
 static int l_resume_output(lua_State *L)
 {

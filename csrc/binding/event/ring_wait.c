@@ -272,7 +272,7 @@ static int waited(lua_State *L, int r)
 	return pb_bool(L, 1);
 }
 
-/*** Wait until there is a record.
+/*** Wait until there are records.
  * @tparam[opt=0] number timeout seconds
  * @treturn boolean true @fails as `Event:read_record`
  * @raise if the event is not mapped */

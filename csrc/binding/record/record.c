@@ -251,7 +251,7 @@ static int l_bytes(lua_State *L)
 	return 1;
 }
 
-/*** The event that wrote the record.
+/*** The event that wrote the record: {label=, attr=, ...}.
  * @treturn table `{label=, attr=, ...}` */
 static int l_info(lua_State *L)
 {

@@ -240,7 +240,7 @@ static void push_program(lua_State *L, int object, const struct bpf_program *p)
 	}
 }
 
-/*** A program.
+/*** A program: {name=, type=, section=, fd=, id=}.
  * @tparam string name
  * @treturn table `{name=, type=, section=, fd=, id=, object=}`, without `fd` once the object is closed
  * @raise for an unknown name */
@@ -268,7 +268,7 @@ static int l_programs(lua_State *L)
 	return 1;
 }
 
-/*** A map.
+/*** A BpfMap.
  * @tparam string name
  * @treturn BpfMap
  * @raise for an unknown name */

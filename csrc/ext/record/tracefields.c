@@ -30,7 +30,7 @@ struct px_format *px_check_format(lua_State *L, int i)
 /*** A parsed format file, which `perf.tracefields.parse` returns.
  * @classmod TraceFormat */
 
-/*** Free the memory. Idempotent. */
+/*** Free the format. Idempotent. */
 static int l_close(lua_State *L)
 {
 	struct px_format *f = to_format(L, 1);
@@ -171,7 +171,7 @@ static void push_field(lua_State *L, const struct px_format *f, const struct px_
 	}
 }
 
-/*** Decode a record's raw data.
+/*** The fields of raw data by name.
  * @tparam string raw the bytes
  * @treturn table `{name = value}` @fails "EBADMSG" if raw does not contain all of a field */
 static int l_decode(lua_State *L)
@@ -219,7 +219,7 @@ static int l_fields(lua_State *L)
 	return 1;
 }
 
-/*** The format's tracepoint.
+/*** The tracepoint's name, its group and its id.
  * @treturn string its name
  * @treturn string its group
  * @treturn integer its id */

@@ -138,7 +138,7 @@ function Stats:json() return json.encode(self:totable()) end
 
 argument.check_methods(Stats, "Stats", "totable json", Stats_class)
 
---- Run a function many times, and return the cost of one call.
+--- Run a function repeatedly; return the cost of one call, with its spread.
 -- @function perf.bench
 -- @tparam[opt] string|table events as in `perf.measure`; without it the best events of the machine
 -- @tparam function fn called without arguments; its error is raised unchanged
@@ -327,7 +327,7 @@ local function row_from(names, samples, differences)
   return row
 end
 
---- Run functions in turns, and determine which of their differences are real.
+--- Run functions in turns; return a Comparison: which differences are real.
 -- @tparam table candidates `{name = function, ...}`, or an array of `{name, function}` to keep its order; two or more
 -- @tparam[opt] table options
 -- @treturn Comparison @fails when the machine refuses an event

@@ -69,7 +69,7 @@ local function apply(what, fn, obj, name, value)
   return result, message, code
 end
 
---- Load a BPF object file: its maps are made and its programs verified.
+--- Load a BPF object file; return a BpfObject. Its maps are made and its programs verified.
 -- @tparam string path the output of `clang -O2 -g -target bpf -c`
 -- @tparam[opt] table options
 -- @treturn BpfObject @fails with the messages of libbpf and the verifier

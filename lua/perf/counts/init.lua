@@ -293,7 +293,7 @@ local function check_self(v, method)
   argument.raise_in_method(method, ("Counts expected, got %s"):format(type(v)), 1)
 end
 
---- Ratios that the counted events allow.
+--- Ratios that the counted events allow, such as ipc.
 -- @treturn table with those of the following that can be computed: `ipc` (instructions per cycle), `branch_miss_rate` and
 -- `cache_miss_rate` (0 to 1), `cpus_utilized` (CPU time by wall time), `ghz` (cycles by CPU time), and `per_second`, a table of
 -- each event's rate by label, relative to the CPU time if that was counted, otherwise to the wall time

@@ -78,7 +78,8 @@ local function open_writer(w, method)
   return w._writer
 end
 
---- Write a record. Records that describe a file (`header_attr` and others, from a pipe) become part of the file's header.
+--- Write a Record, or the bytes of records. Records that describe a file (`header_attr` and others, from a pipe) become part of
+-- the file's header.
 -- @tparam Record|string record a Record of any file or ring; or the bytes of one or more whole records in the kernel's layout
 -- @treturn boolean true @fails "ENOSPC" ...
 -- @raise for a string that does not consist of whole records
@@ -139,7 +140,7 @@ end
 
 argument.check_methods(Writer, "perf.data writer", "stats close")
 
---- Create a perf.data file that perf report, perf script and perf buildid-list read.
+--- Create a perf.data file; return a DataWriter. `perf report`, `perf script` and `perf buildid-list` read the file.
 -- @function perf.data.create
 -- @tparam string path its name
 -- @tparam table options the options here, and features by name: `hostname`, `osrelease`, `version`, `arch`, `nrcpus`, `cpudesc`,

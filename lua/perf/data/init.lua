@@ -37,8 +37,8 @@ local function reading(file, method)
   return found
 end
 
---- The first error in the file so far. A loop over `records` skips a damaged record if the position of the next one is known, and
--- ends otherwise; both are errors.
+--- The damage found in the file so far, or nil. A loop over `records` skips a damaged record if the position of the next one is
+-- known, and ends otherwise; both are errors.
 -- @treturn ?string the first error's message; nil if nothing was wrong
 -- @treturn string its code: "EBADMSG"; "ENOSYS" for compressed records if perf.ext.zstd is not built; another errno's name
 -- @treturn integer the number of errors
@@ -71,7 +71,7 @@ function File:each(type, ...)
   return step
 end
 
---- The next record.
+--- The next Record.
 -- @treturn ?Record nil at the end
 -- @fails After "EBADMSG" the next call continues with the next record if its position is known, and otherwise returns nil.
 function File:read_record()
@@ -232,7 +232,7 @@ File.__index = File
 File.__close = function(file) file:close() end
 File.__tostring = function(file) return ("perf.data file: %s"):format(file.path) end
 
---- Open a perf.data file.
+--- Open a perf.data file; return a DataFile.
 -- @tparam string path its name; "-" is standard input
 -- @treturn DataFile @fails "EBADMSG" if it is not a perf.data file or its header is damaged
 function data.open(path)

@@ -370,9 +370,10 @@ local function run_session(argv, pid, opts)
   return result
 end
 
---- Record a command from its first instruction, or a running process, with all threads and children, into a perf.data file: `perf
--- report`, `perf script` and `perf.data.open` read it. Returns when the command or process has ended; SIGINT, SIGTERM, SIGHUP and
--- SIGQUIT end the recording but not the caller, and the file is complete. An old file is replaced when the program runs.
+--- Record a command or a running process into a perf.data file, with all threads and children, a command from its first
+-- instruction: `perf report`, `perf script` and `perf.data.open` read the file. Returns when the command or process has ended;
+-- SIGINT, SIGTERM, SIGHUP and SIGQUIT end the recording but not the caller, and the file is complete. An old file is replaced
+-- when the program runs.
 -- @tparam table|string|integer command an array of a program and its arguments, a string for the shell, a process id, or -1:
 -- every process, until the timeout or a signal
 -- @tparam[opt] table options

@@ -59,7 +59,8 @@ end
 argument.check_methods(Report, "DoctorReport", "text")
 Report.__tostring = function(report) return report:text() end
 
---- Examine this machine, this process and this build. Takes some milliseconds and leaves nothing open.
+--- Report what works on this machine, what does not, why, and what would change that. Takes some milliseconds and leaves nothing
+-- open.
 --
 --     print(perf.doctor())
 --     for _, row in ipairs(perf.doctor()) do if row.ok == false then print(row.check, row.fix) end end

@@ -118,7 +118,8 @@ local function open_members(events, list, opts)
   return g
 end
 
---- Open one kernel group: its events count over the same instants or not at all, and one read returns them all.
+--- Open events that the kernel counts together; return a Group. They count over the same instants or not at all, and one read
+-- returns them all.
 -- @tparam string|table events names or attr tables, the leader first; or one string, "cycles:u,instructions:u"
 -- @tparam[opt] table options
 -- @treturn Group disabled @fails nothing is left open
@@ -183,7 +184,8 @@ end
 -- @function Group:reset
 -- @treturn boolean true @fails
 
---- Count while a function runs: two reads. A disabled group is enabled first and stays enabled.
+--- Count while a function runs; return Counts, then the function's results. This takes two reads. A disabled group is enabled
+-- first and stays enabled.
 -- @tparam function fn called with the other arguments; its error is raised again unchanged
 -- @tparam any ... its arguments
 -- @treturn Counts then the function's results
@@ -205,7 +207,7 @@ function Group:read()
   return snap(self, events.reading, events.words)
 end
 
---- The leader's id.
+--- The kernel's id of the leader.
 -- @treturn integer @fails
 function Group:id() return check_open(self, "id")[1]:id() end
 
@@ -220,7 +222,7 @@ function Group:close()
   for i = #events, 1, -1 do events[i]:close() end
 end
 
---- Map every member's ring.
+--- Map the rings of all members.
 -- @tparam[opt] table options
 -- @treturn boolean true @fails
 function Group:map(opts)
@@ -236,12 +238,12 @@ local function reader(g, method, timeout)
   return events.reader
 end
 
---- The records of all members in time order.
+--- Iterate over the Records of all members, in time order.
 -- @tparam[opt] table options
 -- @treturn function iterator of Records
 function Group:records(opts) return (reader(self, "records"):records(opts)) end
 
---- The next record of any member.
+--- The next Record of any member.
 -- @tparam[opt=0] number timeout seconds
 -- @treturn Record @fails as `Event:read_record`
 function Group:read_record(timeout)
@@ -261,7 +263,7 @@ end
 -- @since 0.2.0
 function Group:wake() reader(self, "wake"):wake() end
 
---- A descriptor; writing a byte to it has the same effect: see `Event:wake_fd`.
+--- A descriptor that wakes the reader when a byte is written into it: see `Event:wake_fd`.
 -- @treturn integer @fails
 -- @since 0.2.0
 function Group:wake_fd()

@@ -29,7 +29,7 @@ end
 -- @treturn string
 function Event:label() return check(self, "label"):info().label end
 
---- The attr with which it was opened.
+--- The attr fields that the event was opened with.
 -- @treturn table perf_event_attr fields
 function Event:attr() return copy(check(self, "attr"):info().attr) end
 
@@ -48,7 +48,7 @@ local map, set_filter, modify, scan_of = Event.map, Event.set_filter, Event.modi
 local records = Event.records
 local check_map = checks.options "Event:map"
 
---- Map the event's ring. Map before you enable: records that are written without a ring are lost.
+--- Map the ring that records are read from. Map before you enable: records that are written without a ring are lost.
 -- @tparam[opt] table options
 -- @treturn Event the event
 -- @treturn integer the number of pages
@@ -157,7 +157,8 @@ function Event:scan(own)
   return scan, message, code
 end
 
---- Read the kernel's count. An event that counts read(2) also counts this call, and those of measurements.
+--- The count, with the times for which it was enabled and running. An event that counts read(2) also counts this call, and those
+-- of measurements.
 -- @treturn table `{label=, value=, raw=, enabled_ns=, running_ns=, unit=, id=, why=}`, as far as its read_format has them: an
 -- entry of `Counts`; an event that reads its whole group has the others' counts in `members`
 -- @fails
@@ -221,7 +222,7 @@ local finish = counts_read.event_finish(function(ev, value, enabled, running, id
 end)
 local begin = counts_read.event_begin
 
---- Count while a function runs. Enables the event, which stays enabled.
+--- Count while a function runs; return the count, then the function's results. Enables the event, which stays enabled.
 -- @tparam function fn called with the other arguments; its error is raised again unchanged
 -- @tparam any ... its arguments
 -- @treturn table a reading as from `Event:read`, of that time only; then the function's results

@@ -281,7 +281,7 @@ function M.mergeable(attr)
   return attr
 end
 
---- Open an event.
+--- Open one event; return an Event.
 -- @tparam string|table event a name as in perf stat -e, or a table of perf_event_attr fields
 -- @tparam[opt] table options
 -- @treturn Event disabled unless its attr says `disabled=false`

@@ -117,8 +117,8 @@ local function open_events(s, opts, bpf)
   return true
 end
 
---- Open one event on each CPU, or thread, or cgroup. CPUs that are offline are left out. A CPU that goes offline later keeps its
--- count and the records in its ring; when it is back, only a set that is opened then counts it.
+--- Open an event on each CPU, or on each thread or cgroup; return a Set. CPUs that are offline are left out. A CPU that goes
+-- offline later keeps its count and the records in its ring; when it is back, only a set that is opened then counts it.
 -- @tparam string|table event a name or attr table, as for `perf.open`
 -- @tparam[opt] table options
 -- @treturn Set @fails nothing is left open
@@ -188,7 +188,7 @@ function Set:per_cpu()
   return list
 end
 
---- The sum over all CPUs.
+--- The sum of all counts, as Counts.
 -- @treturn Counts with one entry, which also has that entry's fields (value, raw, enabled_ns ...) @fails
 function Set:read()
   local list, message, code = check_open(self, "read"):per_cpu()
@@ -232,7 +232,7 @@ local function reader(s, method, timeout)
   return s.merged
 end
 
---- Map every event's ring.
+--- Map the rings of all events.
 -- @tparam[opt] table options
 -- @treturn boolean true @fails
 function Set:map(opts)
@@ -240,12 +240,12 @@ function Set:map(opts)
   return ok, message, code
 end
 
---- The records of all events in time order.
+--- Iterate over the Records of all events, in time order.
 -- @tparam[opt] table options
 -- @treturn function iterator of Records
 function Set:records(opts) return (reader(self, "records"):records(opts)) end
 
---- The next record of any event.
+--- The next Record of any event.
 -- @tparam[opt=0] number timeout seconds
 -- @treturn Record @fails as `Event:read_record`
 function Set:read_record(timeout)
@@ -257,7 +257,7 @@ end
 -- @since 0.2.0
 function Set:wake() reader(self, "wake"):wake() end
 
---- A descriptor; writing a byte to it has the same effect: see `Event:wake_fd`.
+--- A descriptor that wakes the reader when a byte is written into it: see `Event:wake_fd`.
 -- @treturn integer @fails
 -- @since 0.2.0
 function Set:wake_fd()

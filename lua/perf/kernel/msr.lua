@@ -53,7 +53,7 @@ local function explained(message, code, hint)
   return nil, hint and ("%s (%s)"):format(message, hint) or message, code
 end
 
---- Open the registers of a CPU.
+--- Open the model-specific registers of a CPU; return an Msr.
 -- @tparam integer cpu its number
 -- @treturn Msr @fails "ENOENT" or "ENXIO" if there is no device, "EACCES" or "EPERM" if it is refused
 function M.msr(cpu)
@@ -70,7 +70,7 @@ function M.open(path, cpu)
   return setmetatable({ device = device, path = path, cpu = cpu }, Msr)
 end
 
---- Read a register.
+--- The 64 bits of a register.
 -- @tparam integer register its number (address)
 -- @treturn integer its 64 bits @fails "EIO" if the CPU does not have the register
 function Msr:read(register)

@@ -183,14 +183,15 @@ function Profiler:reset()
   return meter:reset()
 end
 
---- The counts since it was opened or last reset.
+--- The Counts since it was opened or last reset.
 -- @treturn Counts the events in the requested order, without those that are `missing` @fails
 function Profiler:read()
   local meter = open_meter(self, "read")
   return counts_read.snap(meter, self.reading, self.words)
 end
 
---- Count while a function runs: by difference, whatever was counted before. A disabled profiler is enabled and stays enabled.
+--- Count while a function runs; return Counts, then the function's results. They are differences, whatever was counted before. A
+-- disabled profiler is enabled and stays enabled.
 -- @tparam function fn called with the other arguments; its error is raised again unchanged
 -- @tparam any ... its arguments
 -- @treturn Counts then the function's results

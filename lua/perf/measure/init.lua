@@ -212,8 +212,8 @@ end
 
 argument.public_names[measure_slowly] = "measure" -- M.measure calls it in tail position
 
---- Count events while a function runs: the events that the function causes, without the system calls by which this measurement
--- and those within it read.
+--- Run a function; return its Counts, then its results. They count the events that the function causes, without the system calls
+-- by which this measurement and those within it read.
 -- @function perf.measure
 -- @tparam[opt] string|table events "cycles:u,page-faults", or an array of names and attr tables. Without it: cycles,
 -- instructions, branches, branch-misses, cache-references and cache-misses if the machine counts them, and task-clock,

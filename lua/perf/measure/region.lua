@@ -60,7 +60,7 @@ local function check(self, method)
   return self
 end
 
---- Begin to count, as `perf.measure` does before it calls its function.
+--- Start to count, for code that is not in one function; return a Region to stop.
 --
 --     local m = perf.start "page-faults"
 --     request:on_end(function() print(m:stop()) end)
@@ -83,7 +83,7 @@ function M.start(events)
   return self
 end
 
---- End the region.
+--- End the measurement; return its Counts.
 -- @treturn Counts the same ones if it is called again @fails for example if `perf.release` has closed the events
 -- @since 0.2.0
 function Region:stop()

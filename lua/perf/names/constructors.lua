@@ -59,8 +59,8 @@ end
 
 -- Any spec ------------------------------------------------------------------------------------------------------------
 
---- The attr of an event. For an event that several PMUs count together (a generic one on a hybrid CPU) it shows the first PMU's
--- attr, and still opens on all of them in `perf.measure` and `perf.set`.
+--- The attr fields that an event's name stands for. For an event that several PMUs count together (a generic one on a hybrid CPU)
+-- it shows the first PMU's attr, and still opens on all of them in `perf.measure` and `perf.set`.
 -- @tparam string|table event a name, or a table of attr fields
 -- @treturn table attr fields @fails if the machine lacks the event
 -- @raise for an unknown name or field

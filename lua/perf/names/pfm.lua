@@ -70,7 +70,7 @@ local function hint(name, number)
     event, modifiers)
 end
 
---- Encode an event.
+--- The attr fields of an event.
 -- @tparam string name in libpfm4's syntax
 -- @treturn table attr fields: `type`, `config` and those of `config1`, `config2`, `exclude_user`, `exclude_kernel`, `exclude_hv`,
 -- `exclude_host`, `exclude_guest`, `precise_ip`, `sample_period`, `sample_freq`, `pinned`, `exclusive` that are set

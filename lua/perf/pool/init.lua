@@ -147,7 +147,7 @@ local function start(self, cpus, events)
   return true
 end
 
---- Start a pool of threads.
+--- Start threads, each bound to a CPU and measured; return a Pool.
 -- @tparam[opt] table options
 -- @treturn Pool @fails
 -- @raise for an unknown option or event
@@ -222,7 +222,7 @@ function Pool:_deliver(at_end)
   if self.tracer and not is_inherited(self) then collect(self, 0) end
 end
 
---- Run a function on a thread of the pool.
+--- Run a function on a thread; return a Job.
 -- @tparam function fn a Lua function without upvalues
 -- @tparam any ... its arguments, which are copied
 -- @treturn Job @fails "EAGAIN" if the queue is full
@@ -255,7 +255,7 @@ function Pool:submit(fn, ...)
   return job
 end
 
---- Wait until the job is done.
+--- Wait until the job is done; return whether it is.
 -- @tparam[opt] number timeout seconds; for ever without
 -- @treturn boolean whether it is done
 function Job:wait(timeout)
@@ -270,7 +270,7 @@ function Job:wait(timeout)
   return self.state ~= "waiting"
 end
 
---- The function's results; its error is raised here.
+--- Wait for the function's results, or raise its error.
 -- @tparam[opt] number timeout seconds; without it, wait without limit
 -- @treturn any results
 -- @fails "ETIMEDOUT" or "ECANCELED"
@@ -282,7 +282,7 @@ function Job:get(timeout)
   return unpack(self.values, 1, self.values.n)
 end
 
---- The cost of the job on its thread.
+--- The Counts of the job, on its thread.
 -- @treturn ?Counts nil until it is done, and if jobs are not measured
 function Job:counts() return self.measured end
 

@@ -191,7 +191,7 @@ end
 
 local function check(p, method) return argument.check_object(p, Profiler, "Profiler", method) end
 
---- Begin. The event counts the calling thread.
+--- Start profiling. The event counts the calling thread.
 -- @treturn boolean true @fails "EBUSY" when it runs already, or 64 others do; at safe points also when another profiler of this
 -- process runs, or LuaJIT's own
 function Profiler:start()
@@ -214,7 +214,7 @@ local gives_up = _VERSION == "Lua 5.1" -- LuaJIT too has this version
 
 local function profile_of(self) return require("perf.profile.collect").make(self, self.sampler:result()) end
 
---- End.
+--- Stop profiling; return the Profile.
 -- @treturn Profile @fails "EINVAL" if it is not running; "ECHILD" in the child of a fork, which is not profiled
 function Profiler:stop()
   local state = check(self, "stop").sampler and self.sampler:state()
@@ -281,7 +281,7 @@ local function new(opts)
   return self
 end
 
---- Make a profiler.
+--- Make a Profiler, to profile from its start() to its stop().
 -- @tparam[opt] table options
 -- @treturn Profiler @fails
 -- @raise for an unknown event or option
@@ -298,7 +298,7 @@ local function finish(p, ok, ...)
   return prof, ...
 end
 
---- Profile a function.
+--- Run a function; return a Profile by Lua line, then its results.
 -- @function perf.profile
 -- @tparam[opt] table options
 -- @tparam function fn its error is raised again unchanged, with the profiler stopped

@@ -57,8 +57,8 @@ local function finish(outer, ok, ...)
   return ...
 end
 
---- Label the code that runs from here on, or while a function runs. A Lua state has at most 1,000 names; later ones are all shown
--- as "(other)".
+--- Label the samples of a profile, while a function runs or until the Zone is closed. A Lua state has at most 1,000 names; later
+-- ones are all shown as "(other)".
 -- @tparam string name
 -- @tparam[opt] function fn its error is raised again unchanged
 -- @tparam any ... its arguments

@@ -26,7 +26,7 @@ local check = checks.options("perf.tally", { by = function(by)
   if type(by) ~= "string" and (type(by) ~= "table" or #by < 1 or #by > 4) then return "one to four names of fields expected" end
 end })
 
---- Make a tally.
+--- Make a Tally, which counts records by fields such as ip or tid.
 -- @tparam table options
 -- @treturn Tally @fails
 -- @raise for an unknown field, type or option
@@ -155,7 +155,7 @@ function Tally:top(n)
   return list
 end
 
---- The sums over all keys.
+--- The sums of the counted and the lost records.
 -- @treturn table `{total=, other=, keys=, without=, lost=, at_least=}`: `other` is the part of `total` of keys beyond `max`,
 -- `keys` the number of keys, `without` the number of records that lack a field; `lost` (since 0.2.0) the records of any type that
 -- the rings lost, or that a file reports as lost, since `clear`; `at_least` is true if `lost` is a lower bound: see `Event:lost`

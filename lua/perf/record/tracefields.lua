@@ -26,7 +26,7 @@ local MOST_TEXT = 1048576 -- the kernel's longest format has 20 kB
 
 local check_parse = checks.options "perf.tracefields.parse"
 
---- Parse the text of a `format` file.
+--- Parse the text of a format file; return a TraceFormat.
 -- @tparam string text the content of /sys/kernel/tracing/events/GROUP/NAME/format
 -- @tparam[opt] table options
 -- @treturn TraceFormat @fails "EBADMSG"
@@ -119,7 +119,7 @@ local function check_raw(raw)
   end
 end
 
---- Decode a record's raw data.
+--- The fields of raw data by name.
 -- @tparam string|integer|TraceFormat tracepoint the tracepoint: "group:name", its id, or its format
 -- @tparam string raw the bytes
 -- @treturn table values by field name, including common_pid and the other common fields

@@ -66,7 +66,7 @@ end
 local Kernel = {}
 Kernel.__index = Kernel
 
---- The kernel's symbols.
+--- Read the kernel's symbols; return a KernelSymbols.
 -- @tparam[opt] string path a copy of /proc/kallsyms from the machine that made a recording; without it the running kernel's
 -- @treturn KernelSymbols @fails "EPERM" if the kernel hides its addresses
 function M.kernel(path)
@@ -109,11 +109,11 @@ end
 
 function Kernel:__tostring() return ("perf.symbols.Kernel(%s)"):format(self.path) end
 
---- The number of symbols.
+--- How many symbols there are.
 -- @treturn integer
 function Kernel:count() return self.map:count() end
 
---- Free the memory. Idempotent.
+--- Free its memory. Idempotent.
 function Kernel:close() self.map:close() end
 Kernel.__close = Kernel.close
 
@@ -206,7 +206,7 @@ function Resolver:__tostring()
   return ("perf.symbols.Resolver(%s)"):format(self.name)
 end
 
---- Open a resolver of addresses.
+--- Open a Resolver for the addresses of a process or a file.
 -- @tparam table options exactly one of `pid`, `path` and `maps`, and others
 -- @treturn Resolver @fails
 -- @raise for an unknown option
@@ -273,7 +273,7 @@ local function check_open(r, method)
   end
 end
 
---- Find the function and line at an address.
+--- The function, file and line of an address.
 -- @tparam integer addr the address
 -- @tparam[opt=false] boolean is_return true for a return address (all but the first of a call chain): then the line is that of
 -- the call, not of the code after it
@@ -324,7 +324,7 @@ function Resolver:unwind(t)
   return list, why
 end
 
---- The modules.
+--- The files that are mapped.
 -- @treturn {table,...} `{file=, start=, ["end"]=, build_id=}`
 function Resolver:modules()
   check_open(self, "modules")
@@ -344,11 +344,11 @@ function Resolver:refresh()
   return true
 end
 
---- Whether it is open.
+--- Whether the resolver is open.
 -- @treturn boolean
 function Resolver:is_open() return self.ext:is_open() end
 
---- Free the memory. Idempotent.
+--- Free its memory. Idempotent.
 function Resolver:close()
   self.ext:close()
   if self.own_kernel then self.own_kernel:close() end

@@ -91,7 +91,7 @@ local function check_options(opts)
   return parent
 end
 
---- Start a span. It counts until its finish.
+--- Start a Span. It counts until its finish.
 -- @function Tracer:start
 -- @tparam string name of the kind of work: few different ones, since backends group by it
 -- @tparam[opt] table options
@@ -293,9 +293,9 @@ function Tracer:flush(timeout)
   return excluded(self.sender.flush, self.sender, timeout or 10)
 end
 
---- Send all finished spans, retrying until the timeout if that may help; then drop the rest and close the connection. Idempotent.
--- The end of the program and os.exit(code, true) do the same, with a timeout of 5 seconds; os.exit(code) does not. Spans that
--- finish later are dropped.
+--- Send all finished spans, and close: retry until the timeout if that may help, then drop the rest and close the connection.
+-- Idempotent. The end of the program and os.exit(code, true) do the same, with a timeout of 5 seconds; os.exit(code) does not.
+-- Spans that finish later are dropped.
 -- @tparam[opt=10] number timeout seconds
 -- @treturn boolean true @fails as `flush`
 function Tracer:close(timeout)
@@ -329,7 +329,8 @@ end
 argument.check_methods(Tracer, "Tracer", "current extract inject poll flush close stats prometheus")
 Tracer.__close = function(self) self:close() end
 
---- Make a tracer. Options that are not given come from the OTEL_* variables of the environment.
+--- Make a Tracer, whose spans are measured and exported. Options that are not given come from the OTEL_* variables of the
+-- environment.
 -- @tparam[opt] table options
 -- @treturn Tracer @fails if the machine refuses the events
 -- @raise for an unknown option or event

@@ -135,7 +135,7 @@ end
 
 local codes = { unset = 0, ok = 1, error = 2 }
 
---- Set the status.
+--- Set the status: ok, error or unset.
 -- @tparam string code "ok", "error" or "unset"
 -- @tparam[opt] string message of an error
 -- @treturn Span the span

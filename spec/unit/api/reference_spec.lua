@@ -14,7 +14,7 @@ local tree = {
   ["lua/perf/api/options.lua"] = "return {}",
   ["lua/perf/api/classes.lua"] =
     [[return {{class = "Event", fields = {{"label", "string", "its name"}},
-      {"id", "()", "Its id."}, {"close", "()", "Close."}}}]],
+      {"id", "()", "The kernel's id."}, {"close", "()", "Close."}}}]],
   ["lua/perf/event/init.lua"] = [[
 --- An event.
 -- @classmod Event
@@ -79,6 +79,10 @@ describe("the reference's check", function()
   it("rejects a public function or method without a docstring", function()
     rejects("lua/perf/api: perf.open has no docstring", { [lua] = { ["--- Open one."] = "-- Open one." } })
     rejects("lua/perf/api: Event:id has no docstring", { [c] = { ["/*** The kernel's id."] = "/* The kernel's id." } })
+  end)
+
+  it("rejects a docstring that has other words than perf.help", function()
+    rejects(lua .. ":5: perf.open does not begin with its summary in perf.api: Open.", { [lua] = { ["Open one"] = "Opens one" } })
   end)
 
   it("rejects a docstring of an internal function", function()
