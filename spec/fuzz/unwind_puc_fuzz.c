@@ -5,12 +5,14 @@
 #include <string.h>
 
 #include "core/stack/sampling.h"
+#include "core/stack/c_frames.h"
 #include "core/stack/unwind_puc.h"
 #include "fuzz.h"
 
 enum { SIZE = 32768, STACK = 16384, THREADS = 4, CALLS = 12, MOST_READS = 4000000 };
 
-static const uint64_t BASE = 0x7f0000000000;
+#define BASE_ADDRESS UINT64_C(0x7f0000000000)
+static const uint64_t BASE = BASE_ADDRESS;
 static unsigned char bytes[SIZE];
 static unsigned long reads, complete, places;
 static unsigned found;
@@ -42,12 +44,49 @@ static void set(uint64_t at, uint64_t v, size_t n)
 		memcpy(bytes + (at - BASE), &v, n);
 }
 
+/* The code of an interpreter, with unwind tables. */
+#define CODE (BASE_ADDRESS - 65536)
+enum { TABLE = SIZE - 4096 };
+static const struct pf_code code = {.n = 1, .objects = {{CODE, CODE + 4096, BASE_ADDRESS + TABLE}}};
+
+/* Two functions: the interpreter's loop, and one that it calls, which saves a register. */
+static void a_table(void)
+{
+	static const unsigned char common[] = {20, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0};
+	static const unsigned char program[] = {0, 0x41, 0x0e, 16, 0x83, 2, 0x0a, 0x45, 0xc3, 0x0b, 0, 0};
+	const uint64_t table = BASE + TABLE;
+
+	set(table, 0x3b031b01, 4);
+	set(table + 8, 2, 4);
+	memcpy(bytes + TABLE + 64, common, sizeof common);
+	for (unsigned i = 0; i < 2; i++) {
+		const uint64_t entry = table + 128 + 64 * i, from = CODE + 64 * i;
+
+		set(table + 12 + 8 * i, from - table, 4);
+		set(table + 16 + 8 * i, entry - table, 4);
+		set(entry, 12 + sizeof program, 4);
+		set(entry + 4, entry + 4 - (table + 64), 4);
+		set(entry + 8, from - (entry + 8), 4);
+		set(entry + 12, 64, 4);
+		memcpy(bytes + (entry + 16 - BASE), program, sizeof program);
+	}
+}
+
+static struct pf_puc_pc a_pc(void)
+{
+	return (struct pf_puc_pc){.registers = (uint8_t)fuzz_below(3),
+				  .preferred = (uint8_t)fuzz_below(32),
+				  .alone = (uint8_t)fuzz_below(2),
+				  .saved = (uint8_t)fuzz_below(2),
+				  .word = (uint8_t)fuzz_below(3),
+				  .below = (uint16_t)(8 * fuzz_below(32))};
+}
+
 /* Like 5.1's, or like 5.4's. */
 static struct pf_puc_layout a_layout(void)
 {
 	struct pf_puc_layout l = {
 		.pointer = 8,
-		.local_pc = (uint8_t)fuzz_below(4),
 		.relative = (uint8_t)fuzz_below(2),
 		.thread = {.type = 8, .status = 10, .global = 24, .ci = 32, .stack = 48, .error = 88, .base = 96, .pc = PF_PUC_NONE, .is_thread = 8},
 		.main = 176,
@@ -60,11 +99,12 @@ static struct pf_puc_layout a_layout(void)
 		.string = {.text = 24, .size = 16, .kind = 8, .short_size = 11, .is_short = 4},
 	};
 
-	l.slot = fuzz_below(2) ? PF_PUC_NONE : (uint16_t)(8 * fuzz_below(32));
-	if (fuzz_below(2)) {
-		l.loop = 0x1000;
-		l.loop_end = 0x2000;
-	}
+	if (fuzz_below(2))
+		l.loop.from = CODE;
+	l.loop.end = l.loop.from ? CODE + 64 : 0;
+	l.loop.code = &code;
+	l.loop.running = a_pc();
+	l.loop.called = a_pc();
 	if (fuzz_below(2)) {
 		l.thread.pc = 40;
 		l.call.previous = PF_PUC_NONE;
@@ -84,6 +124,7 @@ static uint64_t a_state(const struct pf_puc_layout *l, struct pf_registers *r)
 	uint64_t at = BASE + 2048;
 
 	memset(bytes, 0, sizeof bytes);
+	a_table();
 	set(proto + l->proto.code, code, 8);
 	set(proto + l->proto.counts[0], 40, 4);
 	set(proto + l->proto.counts[1], 40, 4);
@@ -129,9 +170,8 @@ static uint64_t a_state(const struct pf_puc_layout *l, struct pf_registers *r)
 	if (fuzz_below(2))
 		set(r->sp + 16, code + 4 * fuzz_below(40), 8);
 	if (fuzz_below(2))
-		set(r->sp + 8 * fuzz_below(60), 0x1234, 8);
-	else
-		r->ip = 0x1234;
+		set(r->sp + 8 * fuzz_below(60), CODE + fuzz_below(128), 8);
+	r->ip = CODE + fuzz_below(160);
 	return global;
 }
 

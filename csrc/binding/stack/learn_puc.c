@@ -6,11 +6,12 @@
 
 #if !PB_LUAJIT
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 /* The program that is inspected. The learner makes the text of `jumps`. */
-static const char text[] = "local look, pass = ...\n"
+static const char text[] = "local look, pass, n = ...\n"
 			   "local function one(a) return function() return a end end\n"
 			   "local function two(a, b) return function() return a, b end end\n"
 			   "local function inner(a)\n"
@@ -41,6 +42,15 @@ static const char text[] = "local look, pass = ...\n"
 			   "  t[1] = a\n"
 			   "  c = {a, b}\n"
 			   "  t.x = {}\n"
+			   "  n = n + 1\n"
+			   "  b = 'a new string each time ' .. n\n"
+			   "  a = a + 1\n"
+			   "  c = {a, t, f, a, t, f}\n"
+			   "  a = a + 2\n"
+			   "  f = function() return a, c end\n"
+			   "  a = a + 3\n"
+			   "  t.y = a\n"
+			   "  t.z = {t}\n"
 			   "  return f\n"
 			   "end\n";
 static const char ending[] = "return one(1), one(2), two(1, 2), two(3, 4), outer, plain, jumps, allocates\n";
@@ -377,6 +387,7 @@ static void learn_jump(struct pb_puc_learner *w)
 /* The functions, on the stack of S. `jumps` has gaps between its lines that do not fit in a byte. */
 static void load(struct pb_puc_learner *w)
 {
+	static atomic_uint loads;
 	char program[sizeof text + sizeof ending + 16 * 32 + 5 * PB_PUC_BLANK_LINES];
 	size_t n = sizeof text - 1;
 
@@ -396,7 +407,8 @@ static void load(struct pb_puc_learner *w)
 	lua_pushcclosure(w->T, look, 1);
 	lua_pushlightuserdata(w->T, w);
 	lua_pushcclosure(w->T, pass, 1);
-	if (lua_pcall(w->T, 2, PB_PUC_C_ONE - PB_PUC_ONE, 0) != 0)
+	lua_pushinteger(w->T, (lua_Integer)(2 * (atomic_fetch_add(&loads, 1) + 1000))); /* for strings that no run made before */
+	if (lua_pcall(w->T, 3, PB_PUC_C_ONE - PB_PUC_ONE, 0) != 0)
 		pb_puc_fail(w, "the probe");
 	lua_pushlightuserdata(w->T, w);
 	lua_pushcclosure(w->T, look, 1);

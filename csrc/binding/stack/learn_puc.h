@@ -5,13 +5,13 @@
  *   learn_puc_function.c  functions and values; where the address of the next instruction is
  *   learn_puc_proto.c     prototypes: code, lines, names
  *   learn_puc_loop.c      fields that are only valid while an instruction allocates; the pc of the instruction that runs
- *   learn_puc_steps.c     the share of machine instructions with a wrong line
+ *   learn_puc_steps.c     the same, in a function that runs one machine instruction at a time
  *   learn_puc_check.c     the unwinder's result for known stacks, compared with what Lua says */
 #ifndef PB_LEARN_PUC_H
 #define PB_LEARN_PUC_H
 
 #include "binding/stack/stack.h"
-#include "core/stack/unwind_puc.h"
+#include "core/stack/unwind_puc_internal.h"
 
 #if !PB_LUAJIT
 /* Returns 0, or -ENOTSUP with the field that was not found, or not verified, in *why. Sets no hook of L's, and leaves L's stack
@@ -31,20 +31,32 @@ enum { /* sizes in bytes, and counts */
 	PB_PUC_LOOKS = 6,
 	PB_PUC_STEPS = 16,
 	PB_PUC_PROTOS = 8,
-	PB_PUC_STACKS = 4,
-	PB_PUC_WORDS_SEEN = 1024,
-	PB_PUC_WAYS = 24,
-	PB_PUC_ALL_WRONG = 1000,
+	PB_PUC_WAYS = 384,
+	PB_PUC_RUNNING = 64,
+	PB_PUC_LOOPS = 4,
+	PB_PUC_WORDS_SEEN = 8,
 };
 
-/* One way to find the pc: fields of the layout. */
+/* A function with addresses of the probe's instructions in its frame. */
+struct pb_puc_loop {
+	uint64_t from, end;
+	uint32_t registers; /* bits of the callee-saved ones */
+	unsigned n;
+	uint16_t words[PB_PUC_WORDS_SEEN]; /* how far they are below the frame's end */
+};
+
+/* A way to find the pc in such a frame. */
 struct pb_puc_way {
-	enum pf_puc_pc local;
-	uint16_t slot;
-	uint64_t loop, loop_end;
-	/* The lines that this way found while a function ran one machine instruction at a time. */
-	int line;
-	unsigned seen, n_wrong, wrong; /* wrong: of 1,000 instructions */
+	const struct pb_puc_loop *loop; /* NULL: in the CallInfo alone */
+	struct pf_puc_pc pc;
+	int lines, line; /* the lines that it has found, as bits; the last one */
+	unsigned wrong;
+};
+
+/* The ways that remain for one of the two fields of the layout. */
+struct pb_puc_ways {
+	unsigned n;
+	struct pb_puc_way way[PB_PUC_WAYS];
 };
 
 struct pb_puc_level {
@@ -72,13 +84,6 @@ struct pb_puc_code {
 	uint64_t code;
 };
 
-/* A copy of the C stack from an address on. */
-struct pb_puc_stack {
-	uint64_t from;
-	size_t n;
-	uintptr_t words[PB_PUC_WORDS_SEEN];
-};
-
 struct pb_puc_learner {
 	lua_State *S, *T; /* the learner's thread, and the one that runs the inspected functions */
 	const struct pf_memory *m;
@@ -97,13 +102,18 @@ struct pb_puc_learner {
 	/* The allocator that the state had. */
 	lua_Alloc alloc;
 	void *ud;
-	int sees, lines_seen;
-	/* The function that runs machine instruction by machine instruction. */
-	uint64_t stepped_proto;
-	unsigned traps, n_ways;
-	struct pb_puc_way ways[PB_PUC_WAYS], *way;
-	unsigned n_stacks;
-	struct pb_puc_stack stacks[PB_PUC_STACKS];
+	/* The function whose lines are looked for, and what the last look has found. */
+	struct {
+		uint64_t at, code, saved, next;
+		uint8_t bytes[PB_PUC_PROTO];
+		int line, next_line;
+	} probe;
+	unsigned n_loops;
+	struct pb_puc_loop loops[PB_PUC_LOOPS];
+	struct pb_puc_ways called, running;
+	/* The run machine instruction by machine instruction. */
+	unsigned traps, seen;
+	uint16_t wrong[PB_PUC_RUNNING][PB_PUC_WAYS]; /* while a way of `called` is right if that of `running` is */
 	/* The threads that wait for the thread of the check. */
 	lua_State *resumers[4];
 	unsigned n_resumers, checked, stepped;
@@ -128,7 +138,7 @@ enum {
 };
 
 /* The lines of the inspected program. */
-enum { PB_PUC_PLAIN_LINE = 15, PB_PUC_TABLE_LINE = 26, PB_PUC_CLOSURE_LINE = 28, PB_PUC_JUMPS_LINE = 34, PB_PUC_BLANK_LINES = 150 };
+enum { PB_PUC_PLAIN_LINE = 15, PB_PUC_TABLE_LINE = 26, PB_PUC_CLOSURE_LINE = 28, PB_PUC_JUMPS_LINE = 43, PB_PUC_BLANK_LINES = 150 };
 
 /* Raises an error, which ends the learning. */
 void pb_puc_fail(struct pb_puc_learner *w, const char *what);
@@ -152,9 +162,19 @@ void pb_puc_grab_thread(struct pb_puc_learner *w, lua_State *L, uint8_t *to);
 void pb_puc_learn_functions(struct pb_puc_learner *w);
 void pb_puc_learn_prototypes(struct pb_puc_learner *w);
 void pb_puc_learn_allocation(struct pb_puc_learner *w);
-/* Count the machine instructions for which each way gives a wrong line; none if this machine cannot tell. */
-void pb_puc_count_wrong(struct pb_puc_learner *w);
-void pb_puc_take_way(struct pf_puc_layout *l, const struct pb_puc_way *way);
+/* Add the ways to find the pc while a loop itself runs. */
+void pb_puc_add_running(struct pb_puc_learner *w, const struct pb_puc_loop *loop, const struct pf_registers *r);
+/* Run a function machine instruction by machine instruction, and choose the ways that find its lines. Does nothing if this machine
+ * cannot. */
+void pb_puc_step(struct pb_puc_learner *w);
+/* Look at the function of which this is the address of the prototype. */
+void pb_puc_probe(struct pb_puc_learner *w, uint64_t proto);
+/* Is the probe the innermost function? */
+int pb_puc_runs_probe(struct pb_puc_learner *w, const struct pf_registers *r);
+/* Find the frame of a function, from the innermost one on. Returns 0 if there is none. */
+int pb_puc_find_frame(struct pb_puc_learner *w, const struct pb_puc_loop *loop, struct pf_c_frame *f);
+/* The probe's line by the pc in a frame; NULL: by that which Lua has saved. */
+int pb_puc_line(struct pb_puc_learner *w, const struct pf_puc_pc *pc, struct pf_c_frame *f);
 void pb_puc_check(struct pb_puc_learner *w);
 
 #define PB_PUC_WORDS(o, n) for (unsigned o = 0; o + sizeof(void *) <= (n); o += (unsigned)sizeof(void *))

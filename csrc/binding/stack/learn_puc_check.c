@@ -156,7 +156,7 @@ static void step(lua_State *L, lua_Debug *ar)
 	struct pf_registers r = {.sp = (uintptr_t)__builtin_frame_address(0)};
 	struct pf_unwound u = {.found = on_innermost, .to = &p};
 
-	saved.local_pc = PF_PUC_SAVED; /* Lua has saved it for the hook */
+	saved.loop.from = 0; /* Lua has saved it for the hook */
 	pf_unwind_puc(&saved, w->global, &r, w->m, &u);
 	lua_getinfo(L, "Sl", ar);
 	w->stepped += u.state == PF_AT_LUA && p.kind == PF_PLACE_LUA && p.linedefined == ar->linedefined &&

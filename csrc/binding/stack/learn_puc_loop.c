@@ -1,79 +1,181 @@
 /* The fourth part of learn_puc.c: fields that are only valid while an instruction allocates; and the place of the pc.
  *
  * In 5.2 and 5.3 the pc is in the CallInfo. In 5.1 and 5.4 it is a local variable of the interpreter's loop (luaV_execute), which
- * the compiler keeps in a register, or in the loop's frame on the C stack. Our allocator finds both in the words of the C stack,
- * since the functions between the loop and the allocator save the loop's registers there. The loop's frame begins above the only
- * return address that changes from instruction to instruction, and yet is always in the same function. */
+ * the compiler keeps in a callee-saved register, or in the loop's frame on the C stack, or in either: it depends on the instruction.
+ * A function that allocates runs twice. In our allocator, the first run notes all places in the frames of its C callers that have an
+ * address of the function's instructions. In the second run, the right ones have each line that allocates, in order. */
 #include "binding/stack/learn_puc.h"
 
 #if !PB_LUAJIT
 #include <string.h>
 
-#include "core/stack/own_code.h"
+#include "core/stack/own_thread.h"
 
 enum {
-	/* One bit for each line that allocates, from the first one on. */
-	LINES = 1 | 1 << (PB_PUC_CLOSURE_LINE - PB_PUC_TABLE_LINE) | 7 << 3,
+	/* One bit for each line that allocates, from the first one on; and for those that may. */
+	LINES = 1 | 1 << (PB_PUC_CLOSURE_LINE - PB_PUC_TABLE_LINE) | 7 << 3 | 1 << 7 | 1 << 9 | 1 << 11 | 1 << 14,
+	MORE_LINES = LINES | 1 << 13,
 	OTHER_LINE = 1 << 30,
-	MOST_WRONG = 30,   /* of 1,000 machine instructions */
-	LEAST_LOOP = 1024, /* bytes of code */
+	MOST_FRAMES = 24,
+	ANY_REGISTER = 0, /* no callee-saved one, so none is preferred */
+	MOST_FRAME = 1 << 15, /* bytes */
 };
 
-/* Indexes of words in a frame with saved registers, counted from its frame pointer. */
-#if defined __x86_64__
-enum { FIRST_SAVED = -5, SAVED = 6 };
-#else
-enum { FIRST_SAVED = 0, SAVED = 22 };
-#endif
+/* --- one function, and the frames of those that run it -------------------------------------------------------------------- */
+
+void pb_puc_probe(struct pb_puc_learner *w, uint64_t proto)
+{
+	w->probe.at = proto;
+	w->probe.next = 0;
+	pb_puc_grab(w, w->probe.bytes, proto, sizeof w->probe.bytes);
+	w->probe.code = pb_puc_word(w->probe.bytes, w->l->proto.code);
+}
 
 static int on_place(void *to, const struct pf_place *p)
 {
 	struct pb_puc_learner *w = to;
-	const uint32_t line = p->line - PB_PUC_TABLE_LINE;
 
-	if (p->kind == PF_PLACE_LUA && p->function == w->protos[PB_PUC_ALLOCATES - PB_PUC_ONE]) {
-		w->lines_seen |= line < 30 ? 1 << line : OTHER_LINE;
-		w->sees = 1;
-	}
+	if (p->kind == PF_PLACE_LUA && p->function == w->probe.at)
+		w->probe.line = (int)p->line;
 	return 1;
 }
 
-static void look_at_stack(struct pb_puc_learner *w, uint64_t from)
+/* The pc that Lua has saved for T's innermost function. */
+static uint64_t saved_pc(struct pb_puc_learner *w)
 {
-	uint64_t error = 0;
-	size_t n = 0;
+	const struct pf_puc_layout *l = w->l;
+	uint64_t at = (uintptr_t)w->T + l->thread.pc;
+	uintptr_t v = 0;
 
-	w->m->read(w->m, &error, (uintptr_t)w->T + w->l->thread.error, sizeof(void *));
-	if (w->n_stacks == PB_PUC_STACKS || error <= from)
-		return;
-	n = (error - from) / sizeof(void *);
-	w->stacks[w->n_stacks].from = from;
-	w->stacks[w->n_stacks].n = n < PB_PUC_WORDS_SEEN ? n : PB_PUC_WORDS_SEEN;
-	pb_puc_grab(w, w->stacks[w->n_stacks].words, from, w->stacks[w->n_stacks].n * sizeof(void *));
-	w->n_stacks++;
+	if (l->thread.pc == PF_PUC_NONE) {
+		w->m->read(w->m, &v, (uintptr_t)w->T + l->thread.ci, sizeof v);
+		at = v + l->call.pc;
+	}
+	w->m->read(w->m, &v, at, sizeof v);
+	return v;
 }
 
-/* Unwind from the allocator, whose frame has the saved registers of its callers. */
-static void see_line(struct pb_puc_learner *w, const uint64_t *frame)
+int pb_puc_runs_probe(struct pb_puc_learner *w, const struct pf_registers *r)
 {
-	struct pf_registers r = {.sp = (uintptr_t)(frame + 2), .n = SAVED, .kept = (1u << SAVED) - 1};
 	struct pf_unwound u = {.found = on_place, .to = w};
 
-	memcpy(r.general, frame + FIRST_SAVED, sizeof *frame * SAVED);
-	w->sees = 0;
-	pf_unwind_puc(w->l, w->global, &r, w->m, &u);
-	if (w->sees)
-		look_at_stack(w, r.sp);
+	w->probe.line = 0;
+	w->probe.saved = saved_pc(w);
+	pf_unwind_puc(w->l, w->global, r, w->m, &u);
+	return w->probe.line != 0;
 }
 
-static void *see_place(void *ud, void *block, size_t old, size_t new)
+int pb_puc_find_frame(struct pb_puc_learner *w, const struct pb_puc_loop *loop, struct pf_c_frame *f)
+{
+	for (unsigned i = 0; i < MOST_FRAMES; i++) {
+		if (f->r.ip - loop->from < loop->end - loop->from)
+			return 1;
+		if (pf_c_frame_leave(w->l->loop.code, w->m, f) < 0)
+			return 0;
+	}
+	return 0;
+}
+
+int pb_puc_line(struct pb_puc_learner *w, const struct pf_puc_pc *pc, struct pf_c_frame *f)
+{
+	struct pf_puc_unwinder u = {.l = w->l, .m = w->m};
+	const uint64_t next = f ? pf_puc_pc_in(&u, f, w->probe.bytes, pc, w->probe.saved) : w->probe.saved;
+
+	if (next != w->probe.next) {
+		w->probe.next = next;
+		w->probe.next_line = (int)pf_puc_line(&u, w->probe.bytes, next);
+	}
+	return w->probe.next_line;
+}
+
+static int is_of_probe(const struct pb_puc_learner *w, uint64_t v)
+{
+	return v - w->probe.code <= 4 * (uint64_t)(uint32_t)pb_puc_number(w->probe.bytes, w->l->proto.counts[0]) && v % 4 == 0;
+}
+
+static void note_word(struct pb_puc_loop *loop, uint16_t below)
+{
+	for (unsigned i = 0; i < loop->n; i++)
+		if (loop->words[i] == below)
+			return;
+	if (loop->n < PB_PUC_WORDS_SEEN)
+		loop->words[loop->n++] = below;
+}
+
+static void note_frame(struct pb_puc_learner *w, const struct pf_c_frame *f)
+{
+	struct pb_puc_loop *loop = w->loops;
+	uintptr_t v;
+
+	while (loop < w->loops + w->n_loops && loop->from != f->from)
+		loop++;
+	if (loop == w->loops + PB_PUC_LOOPS)
+		return;
+	loop->from = f->from;
+	loop->end = f->end;
+	for (unsigned i = 0; i < f->r.n; i++)
+		if (f->r.kept >> i & 1 && is_of_probe(w, f->r.general[i]))
+			loop->registers |= 1u << i;
+	for (uint64_t at = f->r.sp; at < f->above && f->above - at < MOST_FRAME; at += sizeof v)
+		if (w->m->read(w->m, &v, at, sizeof v) == 0 && is_of_probe(w, v))
+			note_word(loop, (uint16_t)(f->above - at));
+	w->n_loops += loop == w->loops + w->n_loops && (loop->registers || loop->n);
+}
+
+static void note_frames(struct pb_puc_learner *w, struct pf_c_frame f)
+{
+	for (unsigned i = 0; i < MOST_FRAMES && pf_c_frame_look(w->l->loop.code, w->m, &f) == 0; i++) {
+		note_frame(w, &f);
+		if (pf_c_frame_leave(w->l->loop.code, w->m, &f) < 0)
+			break;
+	}
+}
+
+static void *see_frames(void *ud, void *block, size_t old, size_t new)
 {
 	struct pb_puc_learner *w = ud;
+	struct pf_c_frame f = {.called = 0};
 
-	__builtin_unwind_init();
-	see_line(w, __builtin_frame_address(0));
+	pf_own_registers_here(&f.r);
+	if (pf_c_frame_leave(w->l->loop.code, w->m, &f) == 0 && pb_puc_runs_probe(w, &f.r))
+		note_frames(w, f);
 	return w->alloc(w->ud, block, old, new);
 }
+
+static void see_line(struct pb_puc_way *way, int line)
+{
+	const unsigned bit = (unsigned)(line - PB_PUC_TABLE_LINE);
+
+	way->lines |= line >= way->line && bit < 30 && MORE_LINES >> bit & 1 ? 1 << bit : OTHER_LINE;
+	way->line = line;
+}
+
+static void *see_lines(void *ud, void *block, size_t old, size_t new)
+{
+	struct pb_puc_learner *w = ud;
+	struct pf_c_frame here = {.called = 0};
+
+	pf_own_registers_here(&here.r);
+	if (pf_c_frame_leave(w->l->loop.code, w->m, &here) == 0 && pb_puc_runs_probe(w, &here.r)) {
+		const struct pb_puc_loop *loop = NULL;
+		struct pf_c_frame f = here;
+		int is_there = 0;
+
+		for (struct pb_puc_way *way = w->called.way; way < w->called.way + w->called.n; way++) {
+			if (way->lines & OTHER_LINE)
+				continue;
+			if (way->loop != loop) {
+				f = here;
+				loop = way->loop;
+				is_there = pb_puc_find_frame(w, loop, &f);
+			}
+			see_line(way, is_there || !loop ? pb_puc_line(w, &way->pc, loop ? &f : NULL) : 0);
+		}
+	}
+	return w->alloc(w->ud, block, old, new);
+}
+
+/* --- the stack while it is reallocated ------------------------------------------------------------------------------------ */
 
 static void *see_stack(void *ud, void *block, size_t old, size_t new)
 {
@@ -109,131 +211,88 @@ static void run_with(struct pb_puc_learner *w, lua_Alloc alloc)
 		pb_puc_fail(w, "allocation");
 }
 
-/* The lines that the unwinder finds for the instructions that allocate, as bits. It runs three times, since the first run leaves
- * its values on the C stack. alone: ignore the pc that Lua has saved. */
-static int lines_seen(struct pb_puc_learner *w, enum pf_puc_pc local, int alone)
-{
-	struct pf_puc_layout *l = w->l;
-	const struct pf_puc_layout whole = *l;
+/* --- the ways that find the lines ----------------------------------------------------------------------------------------- */
 
-	l->local_pc = (uint8_t)local;
-	if (alone) {
-		l->call.pc = l->call.func;
-		l->thread.pc = PF_PUC_NONE;
-	}
-	w->lines_seen = 0;
-	for (int i = 0; i < 3; i++) {
-		pb_puc_give(w, PB_PUC_ALLOCATES, PB_PUC_ALLOCATES);
-		run_with(w, see_place);
-	}
-	l->call.pc = whole.call.pc;
-	l->thread.pc = whole.thread.pc;
-	return w->lines_seen;
+static void add_way(struct pb_puc_ways *ways, const struct pb_puc_loop *loop, struct pf_puc_pc pc)
+{
+	if (ways->n < PB_PUC_WAYS)
+		ways->way[ways->n++] = (struct pb_puc_way){.loop = loop, .pc = pc};
 }
 
-void pb_puc_take_way(struct pf_puc_layout *l, const struct pb_puc_way *way)
+static void add_registers(struct pb_puc_ways *ways, const struct pb_puc_loop *loop, uint32_t registers, struct pf_puc_pc pc)
 {
-	l->local_pc = (uint8_t)way->local;
-	l->slot = way->slot;
-	l->loop = way->loop;
-	l->loop_end = way->loop_end;
+	for (unsigned i = 0; i < 4; i++)
+		for (unsigned k = 0; k < PF_REGISTERS; k++) {
+			pc.registers = i % 2 ? PF_PUC_CURRENT : PF_PUC_NEXT;
+			pc.preferred = (uint8_t)k;
+			pc.alone = i > 1;
+			if (registers >> k & 1)
+				add_way(ways, loop, pc);
+		}
 }
 
-/* Keep this way to find the pc if its lines are right where memory is allocated. */
-static void try(struct pb_puc_learner *w, enum pf_puc_pc local, uint16_t slot)
+/* The ways without a register or without a word are tried last: if the others are as good, they find more. */
+static void add_ways(struct pb_puc_ways *ways, const struct pb_puc_loop *loop, uint32_t registers, int saved)
 {
-	w->l->slot = slot;
-	if (w->n_ways < PB_PUC_WAYS && lines_seen(w, local, slot != PF_PUC_NONE) == LINES &&
-	    (local == PF_PUC_SAVED || (lines_seen(w, local, 1) & 1)))
-		w->ways[w->n_ways++] = (struct pb_puc_way){.local = local, .slot = slot, .loop = w->l->loop, .loop_end = w->l->loop_end};
+	struct pf_puc_pc pc = {.saved = (uint8_t)saved};
+
+	for (unsigned i = 0; i < loop->n; i++)
+		for (pc.word = PF_PUC_NEXT, pc.below = loop->words[i]; pc.word <= PF_PUC_CURRENT; pc.word++)
+			add_registers(ways, loop, registers, pc);
+	add_registers(ways, loop, registers, (struct pf_puc_pc){.saved = (uint8_t)saved});
+	for (unsigned i = 0; i < loop->n; i++)
+		for (pc.word = PF_PUC_NEXT, pc.below = loop->words[i]; pc.word <= PF_PUC_CURRENT; pc.word++)
+			add_way(ways, loop, pc);
 }
 
-static void try_local(struct pb_puc_learner *w, uint16_t slot)
+static void add_called(struct pb_puc_learner *w)
 {
-	try(w, PF_PUC_NEXT, slot);
-	try(w, PF_PUC_BOTH, slot);
-	try(w, PF_PUC_CURRENT, slot);
+	add_way(&w->called, NULL, (struct pf_puc_pc){0});
+	for (const struct pb_puc_loop *loop = w->loops; loop < w->loops + w->n_loops; loop++)
+		for (int saved = 0; saved < 2; saved++)
+			add_ways(&w->called, loop, loop->registers | 1u << ANY_REGISTER, saved);
 }
 
-/* --- the frame of the function that runs instructions ------------------------------------------------------------------ */
-
-static uint64_t seen_at(const struct pb_puc_stack *s, uint64_t at)
+/* While the loop itself runs, any register may have the pc. */
+void pb_puc_add_running(struct pb_puc_learner *w, const struct pb_puc_loop *loop, const struct pf_registers *r)
 {
-	const uint64_t i = (at - s->from) / sizeof(void *);
+	uint32_t registers = 0;
 
-	return at >= s->from && i < s->n ? s->words[i] : 0;
+	for (unsigned i = 0; i < r->n; i++)
+		registers |= is_of_probe(w, r->general[i]) ? 1u << i : 0;
+	if (registers)
+		add_ways(&w->running, loop, registers, 0);
 }
 
-static int is_frame(struct pb_puc_learner *w, uint64_t at)
+static void keep_right(struct pb_puc_ways *ways)
 {
-	const uint64_t first = seen_at(w->stacks, at);
-	uint64_t from, end;
-	int differ = 0;
+	unsigned n = 0;
 
-	if (!first || pf_own_function(first, &from, &end) < 0 || end - from < LEAST_LOOP)
-		return 0;
-	for (unsigned i = 1; i < PB_PUC_STACKS; i++) {
-		const uint64_t v = seen_at(&w->stacks[i], at);
-
-		if (v - from >= end - from)
-			return 0;
-		differ |= v != first;
-	}
-	if (differ) {
-		w->l->loop = from;
-		w->l->loop_end = end;
-	}
-	return differ;
-}
-
-/* Find the frame of the interpreter's loop: above the outermost return address that changes and always lies in one function. 0:
- * there is none. */
-static uint64_t find_frame(struct pb_puc_learner *w)
-{
-	const struct pb_puc_stack *s = w->stacks;
-
-	for (uint64_t at = s->from + s->n * sizeof(void *); w->n_stacks == PB_PUC_STACKS && at > s->from; at -= sizeof(void *))
-		if (is_frame(w, at))
-			return at + sizeof(void *);
-	w->l->loop = w->l->loop_end = 0;
-	return 0;
-}
-
-static void try_slots(struct pb_puc_learner *w, uint64_t frame)
-{
-	for (size_t o = 0; o < 896 * sizeof(void *); o += sizeof(void *))
-		if (seen_at(w->stacks, frame + o) != seen_at(w->stacks + PB_PUC_STACKS - 1, frame + o))
-			try_local(w, (uint16_t)o);
+	for (unsigned i = 0; i < ways->n; i++)
+		if ((ways->way[i].lines & (LINES | OTHER_LINE)) == LINES)
+			ways->way[n++] = ways->way[i];
+	ways->n = n > 1 && !ways->way[0].loop ? 1 : n;
 }
 
 void pb_puc_learn_allocation(struct pb_puc_learner *w)
 {
-	const struct pb_puc_way *best = w->ways;
-	uint64_t frame;
+	struct pf_puc_layout *l = w->l;
 
-	w->l->slot = PF_PUC_NONE;
+	l->loop.code = pf_own_code();
 	lua_pushcfunction(w->T, grows);
 	run_with(w, see_stack);
-	if (w->l->relative)
-		w->l->thread.stack = pb_puc_chosen(w, "stack");
+	if (l->relative)
+		l->thread.stack = pb_puc_chosen(w, "stack");
 	w->choices = 0;
-	w->n_stacks = w->n_ways = 0;
-	lines_seen(w, PF_PUC_SAVED, 0);
-	frame = find_frame(w);
-	try_local(w, PF_PUC_NONE);
-	if (frame) {
-		try_slots(w, frame);
-		/* The interpreter's loop may be inlined in its caller, or its registers may be saved in other ways. */
-		w->l->loop = w->l->loop_end = 0;
-		try_local(w, PF_PUC_NONE);
-	}
-	try(w, PF_PUC_SAVED, PF_PUC_NONE);
-	pb_puc_count_wrong(w);
-	for (unsigned i = 1; i < w->n_ways; i++)
-		if (w->ways[i].wrong < best->wrong)
-			best = &w->ways[i];
-	if (w->n_ways == 0 || best->wrong > MOST_WRONG)
+	pb_puc_probe(w, w->protos[PB_PUC_ALLOCATES - PB_PUC_ONE]);
+	pb_puc_give(w, PB_PUC_ALLOCATES, PB_PUC_ALLOCATES);
+	run_with(w, see_frames);
+	add_called(w);
+	pb_puc_give(w, PB_PUC_ALLOCATES, PB_PUC_ALLOCATES);
+	run_with(w, see_lines);
+	keep_right(&w->called);
+	if (w->called.n == 0)
 		pb_puc_fail(w, "this build of Lua does not keep the address of the running instruction where it can be found");
-	pb_puc_take_way(w->l, best);
+	pb_puc_step(w);
 }
 #endif

@@ -24,8 +24,8 @@ void pf_own_registers(const void *context, struct pf_registers *r)
 
 	r->ip = (uint64_t)u->uc_mcontext.gregs[REG_RIP];
 	r->sp = (uint64_t)u->uc_mcontext.gregs[REG_RSP];
-	r->n = sizeof order / sizeof *order;
-	r->kept = 1u << PF_X86_RBX | 1u << PF_X86_RBP | 0xfu << 12; /* R12 to R15 */
+	r->n = PF_X86_REGISTERS;
+	r->kept = PF_X86_KEPT;
 	for (unsigned i = 0; i < r->n; i++)
 		r->general[i] = (uint64_t)u->uc_mcontext.gregs[order[i]];
 }
@@ -43,8 +43,8 @@ void pf_own_registers(const void *context, struct pf_registers *r)
 
 	r->ip = u->uc_mcontext.pc;
 	r->sp = u->uc_mcontext.sp;
-	r->n = 32;
-	r->kept = 0x3ffu << 19; /* x19 to x28 */
+	r->n = PF_ARM64_REGISTERS;
+	r->kept = PF_ARM64_KEPT;
 	for (unsigned i = 0; i < 31; i++)
 		r->general[i] = u->uc_mcontext.regs[i];
 	r->general[31] = r->sp;

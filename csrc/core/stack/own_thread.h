@@ -10,6 +10,29 @@ int pf_own_registers_known(void);
 /* The registers at the interruption. context: the handler's third argument. */
 void pf_own_registers(const void *context, struct pf_registers *r);
 
+/* The registers of the function that calls this. */
+static inline __attribute__((always_inline)) void pf_own_registers_here(struct pf_registers *r)
+{
+	r->n = r->kept = 0;
+#if defined __x86_64__ && !defined __ILP32__
+	__asm__ volatile("movq %%rbx, 24(%0)\n\tmovq %%rbp, 48(%0)\n\tmovq %%rsp, 56(%0)\n\tmovq %%r12, 96(%0)\n\t"
+			 "movq %%r13, 104(%0)\n\tmovq %%r14, 112(%0)\n\tmovq %%r15, 120(%0)\n\tleaq 0(%%rip), %%rax\n\tmovq %%rax, (%0)"
+			 : : "r"(r->general) : "rax", "memory");
+	r->n = PF_X86_REGISTERS;
+	r->kept = PF_X86_KEPT;
+	r->sp = r->general[PF_X86_RSP];
+#elif defined __aarch64__ && !defined __ILP32__
+	__asm__ volatile("stp x19, x20, [%0, #152]\n\tstp x21, x22, [%0, #168]\n\tstp x23, x24, [%0, #184]\n\t"
+			 "stp x25, x26, [%0, #200]\n\tstp x27, x28, [%0, #216]\n\tstp x29, x30, [%0, #232]\n\t"
+			 "mov x9, sp\n\tstr x9, [%0, #248]\n\tadr x9, .\n\tstr x9, [%0]"
+			 : : "r"(r->general) : "x9", "memory");
+	r->n = PF_ARM64_REGISTERS;
+	r->kept = PF_ARM64_KEPT;
+	r->sp = r->general[PF_ARM64_SP];
+#endif
+	r->ip = r->general[0];
+}
+
 /* Returns the quickest way to read this process's memory that works now in this thread. Call it between pf_peek_take and
  * pf_peek_give of core/base/peek.h. context: as above; NULL outside of a signal handler. Makes two system calls, or three without
  * a context. */

@@ -9,19 +9,30 @@ enum { PF_PUC_NONE = UINT16_MAX }; /* the structure has no such field */
 /* Bytes that the unwinder reads at most of a CallInfo or a Proto, and of a TValue. */
 enum { PF_PUC_MOST_FIELDS = 192, PF_PUC_MOST_VALUE = 16 };
 
-/* The place of the running instruction's pc. In 5.1 and 5.4 it is only in a register or on the C stack, and savedpc may belong to
- * an earlier instruction. Some compilers keep the address of the instruction itself, with or without that of the next one. */
-enum pf_puc_pc { PF_PUC_SAVED, PF_PUC_NEXT, PF_PUC_BOTH, PF_PUC_CURRENT };
+/* The pc is the address of the next instruction. Some compilers keep that of the running one. */
+enum pf_puc_kept { PF_PUC_NOT_KEPT, PF_PUC_NEXT, PF_PUC_CURRENT };
+
+/* In 5.1 and 5.4 the pc is a local variable of the interpreter's loop, and savedpc may belong to an earlier instruction. */
+struct pf_puc_pc {
+	uint8_t registers; /* enum pf_puc_kept */
+	uint8_t preferred; /* this register, or another one if this has no address of an instruction */
+	uint8_t alone;     /* this one only */
+	uint8_t saved;     /* but savedpc, if a register or a word of the frame has the same address */
+	uint8_t word;      /* likewise in a word of the loop's frame, if no register has it */
+	uint16_t below;    /* how far that is below the frame's end */
+};
+
+struct pf_code;
 
 struct pf_puc_layout {
 	uint8_t pointer; /* size of a pointer */
-	uint8_t local_pc; /* enum pf_puc_pc */
 	/* While the stack is reallocated, the calls hold offsets instead of pointers (since 5.4.5). */
 	uint8_t relative;
-	/* While the interpreter's loop is the innermost function, the pc is in a callee-saved register, or in a word of the C
-	 * stack this far above the stack pointer. */
-	uint16_t slot;           /* PF_PUC_NONE: a register */
-	uint64_t loop, loop_end; /* the code of the interpreter's loop; 0: unknown */
+	struct {
+		uint64_t from, end;               /* the code of the interpreter's loop; 0: savedpc is always right */
+		const struct pf_code *code;
+		struct pf_puc_pc running, called; /* while it runs itself, and while it has called a C function */
+	} loop;
 	struct { /* lua_State */
 		uint16_t type, status; /* bytes */
 		uint16_t global, ci, stack, error;

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "core/stack/c_frames.h"
 #include "core/stack/unwind_puc.h"
 
 enum { PF_PUC_CHUNK = 32 /* words */ };
@@ -76,6 +77,8 @@ int pf_puc_stack_word(struct pf_puc_unwinder *w, uint64_t address, uint64_t *v);
 
 /* The pc in the innermost function: the address after the running instruction. saved: the pc that Lua saved last */
 uint64_t pf_puc_live_pc(struct pf_puc_unwinder *w, const struct pf_puc_thread *t, const uint8_t *proto, uint64_t saved);
+/* The pc in the frame of the interpreter's loop; else the saved one. */
+uint64_t pf_puc_pc_in(struct pf_puc_unwinder *w, struct pf_c_frame *f, const uint8_t *proto, const struct pf_puc_pc *p, uint64_t saved);
 /* The line of the instruction before a pc; 0: unknown. */
 uint32_t pf_puc_line(const struct pf_puc_unwinder *w, const uint8_t *proto, uint64_t pc);
 

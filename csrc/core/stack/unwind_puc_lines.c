@@ -2,6 +2,7 @@
 #include "core/stack/unwind_puc_internal.h"
 
 enum {
+	MOST_FRAMES = 16, /* of C functions that the interpreter's loop has called */
 	PC_WORDS = 512, /* of the C stack */
 	INSTRUCTION = 4,
 	GUESSES = 64, /* at least one line in so many instructions is stored in full */
@@ -69,71 +70,90 @@ static int is_instruction(uint64_t v, uint64_t first, uint32_t n)
 	return v - first < (uint64_t)n * INSTRUCTION && (v - first) % INSTRUCTION == 0;
 }
 
-/* Find the first callee-saved register with one of the n addresses of instructions from `first` on. Returns 0 if there is
- * none. */
-static int find_kept_pc(const struct pf_puc_unwinder *w, uint64_t first, uint32_t n, uint64_t *pc)
+static uint32_t instructions(const struct pf_puc_unwinder *w, const uint8_t *proto)
 {
-	for (unsigned i = 0; i < PF_REGISTERS && w->r->kept >> i; i++)
-		if ((w->r->kept >> i & 1) && is_instruction(w->r->general[i], first, n)) {
-			*pc = w->r->general[i];
-			return 1;
-		}
+	const uint32_t a = pf_puc_number(proto, w->l->proto.counts[0]), b = pf_puc_number(proto, w->l->proto.counts[1]);
+
+	return a > b ? a : b;
+}
+
+static int may_have_pc(const struct pf_c_frame *f, unsigned i)
+{
+	return i < f->r.n && (!f->called || f->r.kept >> i & 1); /* called functions save only the callee-saved ones */
+}
+
+static uint64_t pc_in_registers(const struct pf_c_frame *f, const struct pf_puc_pc *p, uint64_t first, uint32_t n)
+{
+	if (may_have_pc(f, p->preferred) && is_instruction(f->r.general[p->preferred], first, n))
+		return f->r.general[p->preferred];
+	for (unsigned i = 0; i < f->r.n && !p->alone; i++)
+		if (may_have_pc(f, i) && is_instruction(f->r.general[i], first, n))
+			return f->r.general[i];
 	return 0;
 }
 
-/* Search the other registers, then the words of the C stack. */
-static int find_pc(struct pf_puc_unwinder *w, const struct pf_puc_thread *t, uint64_t first, uint32_t n, uint64_t *pc)
+static int is_in_frame(struct pf_puc_unwinder *w, const struct pf_c_frame *f, uint64_t pc)
 {
-	const unsigned registers = w->r->n < PF_REGISTERS ? w->r->n : PF_REGISTERS;
+	uint64_t v;
 
-	for (unsigned i = 0; i < registers + PC_WORDS; i++) {
-		const uint64_t at = w->r->sp + (uint64_t)(i - registers) * w->l->pointer;
-
-		if (i < registers)
-			*pc = w->r->general[i];
-		else if (at >= t->error || pf_puc_stack_word(w, at, pc) < 0)
-			break;
-		if (is_instruction(*pc, first, n))
+	for (unsigned i = 0; i < f->r.n; i++)
+		if (may_have_pc(f, i) && f->r.general[i] == pc)
 			return 1;
-	}
+	for (uint64_t at = f->r.sp; at < f->above && at - f->r.sp < PC_WORDS * sizeof v; at += w->l->pointer)
+		if (pf_puc_stack_word(w, at, &v) == 0 && v == pc)
+			return 1;
 	return 0;
+}
+
+uint64_t pf_puc_pc_in(struct pf_puc_unwinder *w, struct pf_c_frame *f, const uint8_t *proto, const struct pf_puc_pc *p, uint64_t saved)
+{
+	const uint64_t code = pf_puc_word(w, proto, w->l->proto.code);
+	const uint32_t n = instructions(w, proto);
+	const int looks = (p->word || p->saved) && (f->above || pf_c_frame_look(w->l->loop.code, w->m, f) == 0);
+	uint64_t pc;
+
+#define FIRST(kept) ((kept) == PF_PUC_NEXT ? code + INSTRUCTION : code)
+#define NEXT(kept) ((kept) == PF_PUC_NEXT ? pc : pc + INSTRUCTION)
+	if (p->saved && looks && is_in_frame(w, f, saved))
+		return saved;
+	if (p->registers && (pc = pc_in_registers(f, p, FIRST(p->registers), n)) != 0)
+		return NEXT(p->registers);
+	if (!p->word || !looks || (pc = pf_puc_pointer_at(w, f->above - p->below)) == 0 || !is_instruction(pc, FIRST(p->word), n))
+		return saved;
+	return NEXT(p->word);
+#undef FIRST
+#undef NEXT
 }
 
 static int in_loop(const struct pf_puc_unwinder *w, uint64_t code)
 {
-	return code - w->l->loop < w->l->loop_end - w->l->loop;
+	return code - w->l->loop.from < w->l->loop.end - w->l->loop.from;
 }
 
-/* The same, if the code of the interpreter's loop is known. The functions that it calls save its registers just below their
- * return addresses, the outermost function first. Other words on the C stack may be old. */
-static int find_pc_in_frame(struct pf_puc_unwinder *w, const struct pf_puc_thread *t, uint64_t first, uint32_t n, uint64_t *pc)
+/* Find the frame of the interpreter's loop. Some functions, of assembler or of a C library, have no unwind table: then take the next
+ * return address that is in the loop. Such functions hardly use the loop's registers. */
+static int find_loop(struct pf_puc_unwinder *w, const struct pf_puc_thread *t, struct pf_c_frame *f)
 {
-	const struct pf_puc_layout *l = w->l;
-	const uint64_t sp = w->r->sp;
-	uint64_t at, v;
+	uint64_t v;
 
-	if (in_loop(w, w->r->ip))
-		return find_kept_pc(w, first, n, pc) || (l->slot != PF_PUC_NONE && pf_puc_stack_word(w, sp + l->slot, pc) == 0 &&
-							 is_instruction(*pc, first, n));
+	memset(f, 0, sizeof *f);
+	f->r = *w->r;
+	f->r.n = f->r.n < PF_REGISTERS ? f->r.n : PF_REGISTERS;
+	for (unsigned i = 0; i < MOST_FRAMES && f->r.sp < t->error; i++) {
+		if (in_loop(w, f->r.ip))
+			return 1;
+		if (pf_c_frame_leave(w->l->loop.code, w->m, f) < 0)
+			break;
+	}
 	for (unsigned i = 0; i < PC_WORDS; i++) {
-		at = sp + (uint64_t)i * l->pointer;
+		const uint64_t at = f->r.sp + (uint64_t)i * w->l->pointer;
+
 		if (at >= t->error || pf_puc_stack_word(w, at, &v) < 0)
 			return 0;
-		if (!in_loop(w, v))
-			continue;
-		if (l->slot == PF_PUC_NONE)
-			break;
-		if (pf_puc_stack_word(w, at + l->pointer + l->slot, pc) == 0 && is_instruction(*pc, first, n))
+		if (in_loop(w, v)) {
+			pf_c_frame_return(f, v, at + w->l->pointer);
 			return 1;
-	}
-	if (l->slot != PF_PUC_NONE)
-		return 0;
-	if (find_kept_pc(w, first, n, pc))
-		return 1;
-	while (at > sp) {
-		at -= l->pointer;
-		if (pf_puc_stack_word(w, at, pc) == 0 && is_instruction(*pc, first, n))
-			return 1;
+		}
 	}
 	return 0;
 }
@@ -142,33 +162,12 @@ static int find_pc_in_frame(struct pf_puc_unwinder *w, const struct pf_puc_threa
 uint64_t pf_puc_live_pc(struct pf_puc_unwinder *w, const struct pf_puc_thread *t, const uint8_t *proto, uint64_t saved)
 {
 	const struct pf_puc_layout *l = w->l;
-	const uint32_t a = pf_puc_number(proto, l->proto.counts[0]), b = pf_puc_number(proto, l->proto.counts[1]), n = a > b ? a : b;
 	const uint64_t code = pf_puc_word(w, proto, l->proto.code);
-	const uint64_t first = l->local_pc == PF_PUC_NEXT ? code + INSTRUCTION : code;
-	uint64_t pc, after;
+	struct pf_c_frame f;
 
-	if (saved - code > (uint64_t)n * INSTRUCTION) /* the call is beginning: the pc is still the caller's */
+	if (saved - code > (uint64_t)instructions(w, proto) * INSTRUCTION) /* the call is beginning: the pc is still the caller's */
 		saved = code;
-	if (l->local_pc == PF_PUC_SAVED)
+	if (!l->loop.from || !find_loop(w, t, &f))
 		return saved;
-	if (l->loop && find_pc_in_frame(w, t, first, n, &pc))
-		goto found;
-	if (l->loop && (l->slot != PF_PUC_NONE || !in_loop(w, w->r->ip)))
-		return saved;
-	/* The interpreter's loop may have left an older pc on the C stack. Its register is valid, except while a helper uses it.
-	 * Helpers may raise an error, so the loop saves the pc before it calls one; then the words on the C stack are not
-	 * needed. */
-	if (!find_kept_pc(w, first, n, &pc)) {
-		if (find_pc(w, t, saved, 1, &pc))
-			return saved;
-		if (!find_pc(w, t, first, n, &pc))
-			return saved;
-	}
-found:
-	if (l->local_pc == PF_PUC_CURRENT)
-		return pc + INSTRUCTION;
-	if (l->local_pc == PF_PUC_BOTH && find_pc(w, t, pc + INSTRUCTION, 1, &after))
-		return after;
-	return pc;
+	return pf_puc_pc_in(w, &f, proto, f.called ? &l->loop.called : &l->loop.running, saved);
 }
-
