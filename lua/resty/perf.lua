@@ -223,7 +223,8 @@ nesting.hooks[M.log] = true
 local function run_timer(fn, ...)
   if not running then return fn(...) end
   local r = get_request()
-  if accounting.admit(r, numbers[TIMERS], 0, 0) ~= 0 or enter(r, TIMER) <= 0 then return fn(...) end
+  local route = config.timers and route_number(config.names.admit(options.timer_route(fn))) or numbers[TIMERS]
+  if accounting.admit(r, route, 0, 0) ~= 0 or enter(r, TIMER) <= 0 then return fn(...) end
   return done(0, fn(...))
 end
 

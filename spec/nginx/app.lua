@@ -152,6 +152,9 @@ M.spend = kit.syscalls
 function M.left() kit.syscalls(3) ngx.sleep(0.001) kit.syscalls(2) ngx.say "left" end
 function M.right() kit.syscalls(1) ngx.sleep(0.001) kit.syscalls(3) ngx.say "right" end
 
+--- The callback of a timer.
+function M.timer(_, n) kit.syscalls(n) end
+
 --- The count so far, as an answer.
 function M.say() ngx.say(tostring(perf.request() and perf.request()[M.event])) end
 

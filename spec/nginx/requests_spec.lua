@@ -153,6 +153,22 @@ describe("resty.perf and requests", function()
     assert.equal(before + 18, cost("(timer)", "timer", TIMES + 1))
   end)
 
+  it("counts timers by their function, or under the name that the callback gives", function()
+    serve([[location /timers { content_by_lua_block { perf.content(function()
+      ngx.timer.at(0, app.timer, 4)
+      ngx.timer.at(0, function() app.spend(5) perf.route "sweep" app.spend(6) end)
+      ngx.timer.at(0, print) end) } }]], { init_worker = "app.start{timers = true}" })
+    many "/timers"
+    s:wait(function() return s:worker().known == 0 end)
+    local w, named = s:worker(), nil
+    for key in pairs(w) do named = named or key:match "^requests:(%(timer%) .*app%.lua:%d+)$" end
+    for route, n in pairs { [named] = 4, sweep = 11, ["(timer) [C]:-1"] = 0 } do
+      assert.equal(TIMES, w["requests:" .. route], route)
+      assert.equal(TIMES * n, w["phase:" .. route .. ":timer:" .. EVENT] or 0, route)
+    end
+    assert.equal(0, w["requests:(timer)"])
+  end)
+
   it("adds a request to a route by its name, and has at most 100 routes", function()
     serve([[location / { content_by_lua_block { perf.content(function()
       if ngx.var.arg_name then perf.route(ngx.var.arg_name) end ngx.say "ok" end) } }]],

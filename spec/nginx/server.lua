@@ -181,7 +181,7 @@ end
 --- The answer of /worker: numbers by name, for the only worker.
 function Server:worker()
   local t = {}
-  for name, v in self:get "/worker":gmatch "(%S+) (%d+)" do t[name] = tonumber(v) end
+  for name, v in self:get "/worker":gmatch "([^\n]+) (%d+)\n" do t[name] = tonumber(v) end
   return t
 end
 

@@ -332,6 +332,7 @@ M["resty.perf.start"] = {
     .. "that is at least as long (since 0.2.0)", any = true },
   { "blocked", "number", "seconds: a turn of Lua that takes longer is reported, with its stack while it ran (since 0.2.0)",
     least = 0.001, most = 1000 },
+  { "timers", "boolean", "(since 0.2.0) true: the timers of each function are a route of their own", default = false },
   { "dict", "string", "the name of the lua_shared_dict", default = "perf" },
 }
 M["resty.perf.profile"] = {

@@ -17,6 +17,11 @@ local check = checks.options "resty.perf.start"
 
 M.sampler = sampler.new
 M.TIMERS = "(timer)" -- the route of timers
+-- The route of a timer if each has its own: where its function begins.
+function M.timer_route(fn)
+  local info = debug.getinfo(fn, "S")
+  return routes.valid(("%s %s:%d"):format(M.TIMERS, info.short_src, info.linedefined))
+end
 -- The routes of phases that belong to no request: nginx makes a request for each run of them.
 M.apart = {}
 for _, phase in ipairs { "ssl_client_hello", "ssl_certificate", "ssl_session_fetch", "ssl_session_store", "exit_worker" } do
@@ -45,7 +50,8 @@ end
 
 -- Check the options of perf.start.
 -- @return {events=, find=, names=, decide=, header=, blind=, every=, redact=, is_slow=, spans=, waits=, span_waits=, blocked=,
--- reports=, dict=, dict_name=, mark=}: reports: whether the end of a request is reported; mark: identifies the configuration
+-- timers=, reports=, dict=, dict_name=, mark=}: reports: whether the end of a request is reported; mark: identifies the
+-- configuration
 function M.check(opts)
   opts = check(opts, 1)
   local dict = ngx.shared[opts.dict]
@@ -72,6 +78,7 @@ function M.check(opts)
   if opts.spans ~= nil then c.spans = spans.check(opts.spans) end
   c.waits, c.span_waits = waiting(opts.waits)
   c.blocked = blocked(opts.blocked)
+  c.timers = opts.timers
   c.reports = c.is_slow ~= nil or c.spans ~= nil
   c.mark = ngx.crc32_short(text_of(opts.events) .. text_of(opts.sample))
   return c
