@@ -104,7 +104,7 @@ describe("resty.perf over generations of workers", function()
       local old = s:workers()
       local answers = begin("/slow?s=1.5", 10)
       s:load("/quick", 100, 4)
-      s:wait(function() return sums().running >= 30 end) -- each of the ten has made three calls
+      s:wait(function() return sums().running > 0 end)
       for _, pid in ipairs(old) do kit.kill(pid, signal) end
       ended(old)
       s:wait(function() return #s:workers() == 2 and s:get "/quick" == "quick\n" end)
@@ -153,7 +153,7 @@ describe("resty.perf over generations of workers", function()
     serve(2, "waits = true")
     local quick = s:load("/quick", 100, 4)
     local answers = begin("/slow?s=1.5", 20)
-    s:wait(function() return sums().running >= 60 end)
+    s:wait(function() return sums().running > 0 end)
     local old, _, workers = upgrade()
     quick = quick + s:load("/quick", 100, 4)
     kit.kill(old, 28) -- SIGWINCH
@@ -162,11 +162,16 @@ describe("resty.perf over generations of workers", function()
     kit.kill(old, 3) -- SIGQUIT
     ended { old }
     quick = quick + s:load("/quick", 100, 4)
-    s:wait(function() return sums().running == 0 end)
+    -- The counts of the ended workers may be on their way to a worker that has not written them yet.
+    s:wait(function()
+      local t = sums()
+      return t.running == 0 and t["n/quick"] >= quick and t["n/slow"] >= 20
+    end)
     local t = assert_balanced()
     assert.same({ quick, 2 * quick, 20, 140 }, { t["n/quick"], t["/quick"], t["n/slow"], t["/slow"] })
-    local durations = s:get "/metrics":match 'duration_seconds_count{route="/slow",status="200",method="GET"} (%d+)'
-    assert.equal("20", durations)
+    s:wait(function()
+      return s:get "/metrics":match 'duration_seconds_count{route="/slow",status="200",method="GET"} (%d+)' == "20"
+    end)
     assert.equal("", s:errors())
   end)
 
@@ -181,8 +186,9 @@ describe("resty.perf over generations of workers", function()
     ended { workers[1] }
     kit.kill(new, 3)
     ended { new }
-    s:wait(function() return sums()["n/quick"] == quick end)
+    s:wait(function() return sums()["n/quick"] >= quick end)
     local t = assert_balanced()
+    assert.equal(quick, t["n/quick"])
     assert.equal(2 * quick, t["/quick"])
     assert.equal(0, t.running)
   end)

@@ -170,7 +170,8 @@ describe("resty.perf and workers", function()
 
   it("reports lua_code_cache off once, and serves requests", function()
     for _, start in ipairs { "perf.start()", "perf.start{dict='test'}" } do
-      s = server.start { server = hello, http = "lua_code_cache off;", init_worker = start }
+      -- Each request loads the modules, which www-data may not be able to read.
+      s = server.start { user = "root", server = hello, http = "lua_code_cache off;", init_worker = start }
       for _ = 1, 3 do
         local answer = s:get "/hello"
         assert.equal("hello\n", answer, s:errors())

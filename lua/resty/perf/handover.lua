@@ -23,7 +23,6 @@ long perf_resty_readlink(const char *path, char *to, size_t n) __asm__("readlink
 int perf_resty_usleep(unsigned us) __asm__("usleep");
 int perf_resty_kill(int pid, int signal) __asm__("kill");
 int perf_resty_getppid(void) __asm__("getppid");
-struct perf_resty_flock { short type, whence; long start, length; int pid; };
 ]]
 local C = ffi.C
 
@@ -50,8 +49,11 @@ local function is_master(pid) return pid > 0 and M.is_alive(pid) end
 local function read_head() return C.perf_resty_pread(fd, head, HEAD, 0) == HEAD end
 local function write_head() C.perf_resty_pwrite(fd, head, HEAD, 0) end
 
+local flock = ffi.new "short[16]" -- a struct flock begins with the kind; zeros stand for the whole file
+
 local function set_lock(kind)
-  return C.perf_resty_fcntl(fd, SETLK, ffi.new("struct perf_resty_flock", { kind, 0, 0, 0 })) == 0
+  flock[0] = kind
+  return C.perf_resty_fcntl(fd, SETLK, flock) == 0
 end
 
 -- Call f with the file locked. Returns its result; false if the lock is not available after so many tries.
