@@ -30,7 +30,7 @@ end
 
 local function setting(level, why)
   local where = host.container() and ", on the host" or ""
-  return ("sysctl -w kernel.perf_event_paranoid=%d  # %s%s"):format(level, why, where)
+  return ("%s  # %s%s"):format(host.paranoid_command(level, "-w "), why, where)
 end
 
 local function paranoid(add)

@@ -40,7 +40,7 @@ local function software(add)
   if #silent > 0 then parts[#parts + 1] = "not permitted: " .. table.concat(silent, " ") end
   if #missing > 0 then parts[#parts + 1] = "newer than this kernel: " .. table.concat(missing, " ") end
   add("software events", #user == 0 and #silent == 0, table.concat(parts, "; "),
-    "sysctl -w kernel.perf_event_paranoid=1")
+    host.paranoid_command(1, "-w "))
 end
 
 local default = { "cpu-cycles", "instructions", "branch-instructions", "branch-misses", "cache-references",

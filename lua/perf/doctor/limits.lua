@@ -59,7 +59,7 @@ local function kernel_symbols(add)
   local fix = {}
   if restrict > 0 then fix[1] = "sysctl -w kernel.kptr_restrict=0" end
   if (host.paranoid() or 2) > 1 and not host.privileged() then
-    fix[#fix + 1] = "sysctl -w kernel.perf_event_paranoid=1  # higher levels hide them too"
+    fix[#fix + 1] = host.paranoid_command(1, "-w ") .. "  # higher levels hide them too"
   end
   add("kernel symbols", false, ("their addresses are hidden (kptr_restrict %d), so kernel frames have no names")
     :format(restrict), fix)

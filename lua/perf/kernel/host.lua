@@ -169,6 +169,10 @@ function M.paranoid()
   return nil, message, code
 end
 
+-- The command that sets kernel.perf_event_paranoid, for messages.
+-- @string[opt] flags of sysctl
+function M.paranoid_command(level, flags) return ("sysctl %skernel.perf_event_paranoid=%d"):format(flags or "", level) end
+
 -- kernel.perf_event_max_stack: the frames of a callchain.
 -- @return integer; or nil, message, code
 function M.max_stack()

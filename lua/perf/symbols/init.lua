@@ -77,8 +77,8 @@ function M.kernel(path)
     message = where .. ": the kernel hides its addresses"
     local level = not path and host.sysctl "kernel.kptr_restrict"
     if level == 0 then
-      message = message .. " (kernel.kptr_restrict is 0: run as root, give the program CAP_SYSLOG, or run: sysctl "
-        .. "kernel.perf_event_paranoid=1)"
+      message = message .. " (kernel.kptr_restrict is 0: run as root, give the program CAP_SYSLOG, or run: "
+        .. host.paranoid_command(1) .. ")"
     elseif level then
       message = message .. (" (kernel.kptr_restrict is %d: run as root or with CAP_SYSLOG%s)"):format(level,
         level >= 2 and " after sysctl kernel.kptr_restrict=1" or ", or run: sysctl kernel.kptr_restrict=0")

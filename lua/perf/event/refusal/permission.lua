@@ -129,7 +129,7 @@ local function level_reason(list, v, ctx, level, what)
   elseif cpu_wide(ctx) and #others == 1 and not ctx.cgroup then
     remedies[1] = "count one process instead" .. (kernel and ", user space only" or "")
   end
-  remedies[#remedies + 1] = "run: sysctl kernel.perf_event_paranoid=" .. most
+  remedies[#remedies + 1] = "run: " .. host.paranoid_command(most)
   remedies[#remedies + 1] = capability_remedy "CAP_PERFMON"
   return reason, remedies
 end
@@ -155,7 +155,7 @@ local function total_refusal(code, level)
     return "a sandbox denies the system call to this process", {}
   end
   if level >= 3 and not host.has_capability "sys_admin" then
-    local remedies = { "run: sysctl kernel.perf_event_paranoid=2", capability_remedy "CAP_SYS_ADMIN" }
+    local remedies = { "run: " .. host.paranoid_command(2), capability_remedy "CAP_SYS_ADMIN" }
     local note = host.has_capability "perfmon" and " and CAP_PERFMON does not suffice" or ""
     return ("kernel.perf_event_paranoid is %d, where this kernel refuses every event to users%s"):format(level, note),
       remedies
