@@ -306,7 +306,9 @@ bool tk_memory_as_is;
 void tk_grow_heap(void)
 {
 #ifndef __SANITIZE_ADDRESS__
-    free(malloc(16 << 20));
+    void *volatile room = malloc(4 << 20); /* volatile, since a compiler removes a block that is not used */
+
+    free(room);
 #endif
 }
 
@@ -331,7 +333,8 @@ static void keep_pages(void)
     prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
     mallopt(M_MMAP_THRESHOLD, 32 << 20); /* the largest value that glibc accepts */
     mallopt(M_TRIM_THRESHOLD, INT_MAX);
-    mallopt(M_TOP_PAD, 8 << 20);
+    mallopt(M_TOP_PAD, 4 << 20);
+    mallopt(M_ARENA_MAX, 1);
 }
 
 static const luaL_Reg functions[] = {
@@ -365,7 +368,7 @@ int luaopen_testkit(lua_State *L)
             keep_pages();
             grow_stack();
             tk_grow_heap();
-            tk_watch_heap();
+            tk_watch_forks();
             tk_populate(1);
         }
     }

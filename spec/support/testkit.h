@@ -51,12 +51,12 @@ void tk_spin(uint64_t ns);
 uint64_t tk_clock(clockid_t id);
 /* Whether PERF_MEMORY_AS_IS is set: see testkit.c. */
 extern bool tk_memory_as_is;
-/* Faults in all mapped pages, or without `all` only those that may have changed; returns the number of mappings. */
+/* Faults in all mapped pages, or without `all` only those that may be absent; returns the number of mappings. */
 int tk_populate(int all);
-void tk_watch_heap(void);
+void tk_watch_forks(void);
 /* fork without pthread_atfork's handlers, in both processes. */
 void tk_forked(void);
-/* Makes malloc keep 16 MB, unless it has as many in one piece. */
+/* Makes malloc keep 4 MB, unless it has as many in one piece. */
 void tk_grow_heap(void);
 
 void tk_open_look(lua_State *L);

@@ -157,52 +157,58 @@ static int populate_code(uintptr_t at, uintptr_t end)
     return done;
 }
 
-/*
- * malloc's heap is tens of MB, never moves, and walking it takes milliseconds. All its pages are present until a fork makes
- * them copy-on-write, or some are swapped out.
- */
+/* The mappings whose pages are present, in the order of their addresses: to fault in all again would take milliseconds. */
 static struct {
-    uintptr_t from, to;
-    int forked; /* since they were populated; testkit's clone(2) is not a fork(3), so it sets this too */
-    int swap;
-} heap;
+    struct range { uintptr_t from, to; } list[2][1024];
+    size_t n;
+    int latest; /* which list */
+} present;
 
+/* A fork makes pages copy-on-write, and the child has no page tables for files. */
 void tk_forked(void)
 {
-    heap.forked = 1;
+    present.n = 0;
 }
 
-static int heap_is_there(uintptr_t from, uintptr_t to)
+void tk_watch_forks(void)
 {
-    int there = !heap.forked && !heap.swap && heap.from == from && heap.to == to;
-
-    heap.from = from;
-    heap.to = to;
-    heap.forked = 0;
-    return there;
-}
-
-void tk_watch_heap(void)
-{
-    FILE *f = fopen("/proc/swaps", "re");
-    char line[256];
-
-    heap.swap = f != NULL && fgets(line, sizeof line, f) != NULL && fgets(line, sizeof line, f) != NULL;
-    if (f != NULL)
-        fclose(f);
     pthread_atfork(NULL, tk_forked, tk_forked);
+}
+
+/* Whether no page has been taken away, as by madvise(2) or because memory was short. */
+static int has_all_pages(uintptr_t at, uintptr_t end)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    unsigned char in[2048];
+
+    while (at < end) {
+        const size_t n = (end - at) / page < sizeof in ? (end - at) / page : sizeof in;
+
+        if (mincore((void *)at, n * page, in) != 0)
+            return 0;
+        for (size_t i = 0; i < n; i++) {
+            if (!(in[i] & 1))
+                return 0;
+        }
+        at += n * page;
+    }
+    return 1;
 }
 
 /*
  * The first use of a page of code or data would add a fault to a spec that counts. So every page that is mapped now is faulted
- * in; those of malloc's heap only if needed, or if all is set. Returns the number of mappings. Large files and a sanitizer's
- * shadow memory are left out; the heap may have any size.
+ * in; without all, only those that may be absent. Returns the number of mappings. Large files, a sanitizer's shadow memory and
+ * the stacks of other threads, each of which follows an inaccessible page, are left out; the heap may have any size.
  */
 int tk_populate(int all)
 {
     const uintptr_t most_of_file = (uintptr_t)64 << 20, most = (uintptr_t)1 << 30;
     FILE *f = tk_memory_as_is ? NULL : fopen("/proc/self/maps", "re");
+    const struct range *old = present.list[present.latest], *const old_end = old + present.n;
+    struct range *const next = present.list[!present.latest];
+    uintptr_t guard = 0; /* the end of the last inaccessible mapping */
     char line[PATH_MAX + 128];
+    size_t kept = 0;
     int n = 0;
 
     if (f == NULL)
@@ -214,23 +220,33 @@ int tk_populate(int all)
         unsigned long inode;
         char r, w, x, p;
 
-        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %c%c%c%c %*s %*s %lu", &from, &to, &r, &w, &x, &p, &inode) != 7 ||
-            r != 'r' || p != 'p' || strstr(line, "[v") != NULL || to - from > (inode != 0 ? most_of_file : most))
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %c%c%c%c %*s %*s %lu", &from, &to, &r, &w, &x, &p, &inode) != 7)
             continue;
-        if (strstr(line, "[heap]") != NULL && heap_is_there(from, to) && !all)
+        if (r != 'r' && w != 'w')
+            guard = to;
+        if (r != 'r' || p != 'p' || strstr(line, "[v") != NULL || to - from > (inode != 0 ? most_of_file : most) ||
+            (from == guard && inode == 0))
             continue;
-        if (w == '-' && x == 'x' && inode == 0)
+        while (old < old_end && old->from < from)
+            old++;
+        if (!all && old < old_end && old->from == from && old->to == to && has_all_pages(from, to))
+            n++;
+        else if (w == '-' && x == 'x' && inode == 0)
             n += populate_code(from, to);
         else
             n += populate(from, to, w == 'w');
+        if (kept < sizeof present.list[0] / sizeof *next)
+            next[kept++] = (struct range){ from, to };
     }
     fclose(f);
+    present.latest = !present.latest;
+    present.n = kept;
     return n;
 }
 
 /*
  * settle([quick]): faults in all that is mapped now, so that the code that follows counts only its own faults; with quick,
- * malloc's heap only if it has changed
+ * only what may be absent
  */
 static int kit_settle(lua_State *L)
 {
