@@ -12,7 +12,7 @@ describe("profiles of two threads in turn", function()
       jobs[i] = assert(pool:submit(function()
         local profile, touch = require("perf").profile, require("testkit").touch_pages
         local made, few, messages = 0, 0, {}
-        for _ = 1, 400 do
+        for _ = 1, 150 do
           local prof, message = profile({ event = "page-faults" }, touch, 10)
           local sum = 0
           for _, s in ipairs(prof and prof:samples() or {}) do sum = sum + s.weight end

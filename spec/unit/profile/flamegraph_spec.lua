@@ -77,7 +77,7 @@ describe("perf.profile.report.flamegraph", function()
   end)
 
   it("has every node of large and of deep trees", function()
-    local prof = profiles.large(3000)
+    local prof = profiles.large(1000)
     local t = tree(prof:flamegraph())
     local sum = 0
     for _, node in pairs(t) do sum = sum + node[1] end
