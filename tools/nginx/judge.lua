@@ -1,5 +1,6 @@
 -- make judge-nginx: an outside check of resty.perf. Handlers of known cost run under load, through reloads, a binary upgrade,
--- errors, aborts and killed workers. Their notes (judge_app.lua) are compared with /metrics.
+-- errors, aborts and killed workers, by HTTP/1.1 with connections that stay and by HTTP/2. Their notes (judge_app.lua) are
+-- compared with /metrics.
 --
 --   SECONDS=30   for both parts together: first with reloads and an upgrade, when every count is exact; then with workers that
 --                are killed, each of which loses what it counted since its last write
@@ -72,6 +73,7 @@ local function drive(seconds, happen)
       parts[#parts + 1] = ("nice -n 5 wrk -t1 -c4 -d%ds --timeout 5s http://127.0.0.1:%d%s"):format(seconds, s.port, name)
     end
   end
+  parts[#parts + 1] = ("nice -n 5 h2load -D %d -c 2 -m 4 -t 1 http://127.0.0.1:%d/burst"):format(seconds, s.h2port)
   os.execute(("(%s & wait; touch %s) >/dev/null 2>&1 &"):format(table.concat(parts, " & "), done))
   for second = 1, seconds - 1 do
     util.shell "sleep 1"
