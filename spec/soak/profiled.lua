@@ -178,9 +178,10 @@ op("another state", function()
   local ok, message = kit.state([[
     local perf = require "perf"
     local p = assert(perf.profiler { freq = 5000 })
-    assert(p:start())
+    local ok, message, code = p:start()
+    assert(ok or code == "EBUSY" and not require "perf.core".unwinds(), message) -- one at a time takes stacks at safe points
     for i = 1, 1e5 do local t = { i } end
-    if ... then p:stop() end
+    if ok and ... then p:stop() end
   ]], random(2) == 1)
   assert(ok, message)
 end)

@@ -4,6 +4,7 @@
 
 #if PB_LUAJIT
 #include <errno.h>
+#include <lualib.h>
 #include <string.h>
 
 /* The loops at the end are compiled. They keep numbers across a call that allocates; the second loop keeps more than there are
@@ -332,6 +333,38 @@ static int learn_once(lua_State *L, const struct pf_memory *m, struct pf_luajit_
 	return -ENOTSUP;
 }
 
+struct elsewhere {
+	const struct pf_memory *m;
+	struct pf_luajit_layout *l;
+	int r;
+};
+
+static int learn_in(lua_State *L)
+{
+	struct elsewhere *e = lua_touserdata(L, 1);
+	const char *why;
+
+	luaL_openlibs(L);
+	e->r = learn_once(L, e->m, e->l, &why);
+	return 0;
+}
+
+/* The program may have set the compiler's limits (maxrecord) so low that the loops are not compiled. A new state has the usual ones,
+ * and the same layout. */
+static int learn_elsewhere(const struct pf_memory *m, struct pf_luajit_layout *l)
+{
+	struct elsewhere e = {m, l, -ENOTSUP};
+	lua_State *L = luaL_newstate();
+
+	if (L && lua_cpcall(L, learn_in, &e) != 0)
+		e.r = -ENOTSUP; /* no memory */
+	if (L)
+		lua_close(L);
+	if (e.r < 0)
+		memset(l, 0, sizeof *l);
+	return e.r;
+}
+
 int pb_learn_luajit(lua_State *L, const struct pf_memory *m, struct pf_luajit_layout *l, const char **why)
 {
 	const lua_Hook hook = lua_gethook(L);
@@ -347,7 +380,7 @@ int pb_learn_luajit(lua_State *L, const struct pf_memory *m, struct pf_luajit_la
 	for (int i = 0; r < 0 && i < 3; i++)
 		r = learn_once(L, m, l, why);
 	lua_sethook(L, hook, mask, count);
-	return r;
+	return r < 0 && learn_elsewhere(m, l) == 0 ? 0 : r;
 }
 
 uint64_t pb_luajit_function_address(lua_State *L, int i, const struct pf_luajit_layout *l)
