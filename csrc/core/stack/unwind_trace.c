@@ -73,11 +73,6 @@ uint64_t pf_luajit_replaced(const struct pf_luajit_view *v, uint64_t pc)
 
 /* --- snapshots ------------------------------------------------------------------------------------------------------ */
 
-static uint64_t constant(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t ref)
-{
-	return ref >= t->ir_low && ref < PF_TRACE_IR_BIAS ? pf_luajit_word(v, t->ir + ((uint64_t)ref + 1) * PF_TRACE_IR_SIZE) : 0;
-}
-
 int pf_trace_read_snapshot(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t k, struct pf_snapshot *s)
 {
 	unsigned char b[PF_TRACE_SNAPSHOT_SIZE];
@@ -97,19 +92,23 @@ int pf_trace_read_snapshot(const struct pf_luajit_view *v, const struct pf_trace
 
 void pf_trace_read_slots(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s, struct pf_trace_slots *slots)
 {
-	uint32_t map[PF_TRACE_SLOTS];
+	enum { READ_AT_ONCE = 32 };
+	uint32_t map[READ_AT_ONCE];
 
 	memset(slots, 0, sizeof *slots);
-	if (!pf_luajit_read(v, map, t->map + (uint64_t)s->map * 4, s->entries * sizeof *map))
-		return;
+	slots->trace = t;
 	for (uint32_t i = 0; i < s->entries; i++) {
-		const uint32_t slot = map[i] >> 24, ref = map[i] & 0xffff;
+		const uint32_t left = s->entries - i, n = left < READ_AT_ONCE ? left : READ_AT_ONCE;
+		uint32_t entry, slot, ref;
 
-		slots->frame[slot] = (map[i] & SNAP_FRAME) != 0;
-		if (slot <= s->base && ref >= t->ir_low && ref < PF_TRACE_IR_BIAS) {
-			slots->value[slot] = constant(v, t, ref);
-			slots->known[slot] = 1;
-		}
+		if (i % READ_AT_ONCE == 0 && !pf_luajit_read(v, map, t->map + ((uint64_t)s->map + i) * sizeof *map, n * sizeof *map))
+			return;
+		entry = map[i % READ_AT_ONCE];
+		slot = entry >> 24;
+		ref = entry & 0xffff;
+		slots->frame[slot] = (entry & SNAP_FRAME) != 0;
+		if (slot <= s->base && ref >= t->ir_low && ref < PF_TRACE_IR_BIAS)
+			slots->constant[slot] = (uint16_t)ref;
 	}
 }
 
@@ -222,14 +221,14 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, struct po
 	pf_trace_read_slots(v, t, &s, &slots);
 	pc = s.pc + PF_LUAJIT_INSTRUCTION;
 	for (at = s.base; at > 2;) {
-		const uint64_t link = slots.value[at - 1];
-		const int innermost = at == s.base, real = pf_trace_function(v, t, slots.known[at - 2], slots.value[at - 2], pc, &f);
+		const uint64_t link = pf_trace_value(v, &slots, at - 1);
+		const int innermost = at == s.base, real = pf_trace_function(v, t, pf_trace_knows(&slots, at - 2), pf_trace_value(v, &slots, at - 2), pc, &f);
 		unsigned size;
 
 		/* If the trace exits at a call, the function that it is about to call is only in a register. */
-		if (!slots.known[at - 1] || (!real && !innermost)) {
+		if (!pf_trace_knows(&slots, at - 1) || (!real && !innermost)) {
 			pf_luajit_fail(v, PF_UNWIND_BROKEN);
-			if (!slots.known[at - 1])
+			if (!pf_trace_knows(&slots, at - 1))
 				return;
 		}
 		if (v->skip) {
@@ -247,7 +246,7 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, struct po
 			size = 2 + (pf_trace_instruction(v, link - PF_LUAJIT_INSTRUCTION) >> 8 & 0xff);
 		} else {
 			if ((link & PF_LINK_MASK_P) == PF_LINK_CONTINUATION)
-				pc = at > 4 && slots.known[at - 3] ? slots.value[at - 3] : 0;
+				pc = at > 4 && pf_trace_knows(&slots, at - 3) ? pf_trace_value(v, &slots, at - 3) : 0;
 			v->skip = (link & PF_LINK_MASK_P) == PF_LINK_VARARG;
 			size = (unsigned)(link >> 3 & 0xff);
 		}
@@ -259,7 +258,7 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, struct po
 	}
 	/* The outermost function of the trace has a frame in memory. After a tail call in the trace, the frame still has the old
 	 * function, and only the snapshot has the new one. */
-	value = slots.known[0] ? slots.value[0] : pf_luajit_word(v, base - 2 * PF_LUAJIT_SLOT);
+	value = pf_trace_knows(&slots, 0) ? pf_trace_value(v, &slots, 0) : pf_luajit_word(v, base - 2 * PF_LUAJIT_SLOT);
 	if (!slots.frame[1] && pf_luajit_function_at(v, base, &f) && (f.id || pf_luajit_holds(&f, pc))) {
 		if (s.base > 2)
 			pf_luajit_frames(v, base, pc, NULL);
@@ -336,7 +335,7 @@ static uint64_t base_of_exit(const struct pf_luajit_view *v, const struct pf_tra
 	if (!pf_trace_read_snapshot(v, t, k, &s) || s.base == 2)
 		return v->base;
 	pf_trace_read_slots(v, t, &s, &slots);
-	if (!slots.known[s.base - 1] || pf_luajit_word(v, v->base - PF_LUAJIT_SLOT) != slots.value[s.base - 1] ||
+	if (!pf_trace_knows(&slots, s.base - 1) || pf_luajit_word(v, v->base - PF_LUAJIT_SLOT) != pf_trace_value(v, &slots, s.base - 1) ||
 	    !pf_luajit_function_at(v, v->base, &f) || !(f.id || pf_luajit_holds(&f, s.pc + PF_LUAJIT_INSTRUCTION)))
 		return v->base;
 	return v->base - (uint64_t)(s.base - 2) * PF_LUAJIT_SLOT;

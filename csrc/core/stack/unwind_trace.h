@@ -53,11 +53,24 @@ struct pf_snapshot {
 	uint64_t pc;   /* of the next instruction */
 };
 
-/* The slots whose values the compiler knew: functions, and links of frames. */
+/* The slots of a snapshot: for those whose values the compiler knew (functions, and links of frames) the reference to the constant,
+ * which is not 0. */
 struct pf_trace_slots {
-	uint64_t value[PF_TRACE_SLOTS];
-	uint8_t known[PF_TRACE_SLOTS], frame[PF_TRACE_SLOTS];
+	const struct pf_trace *trace;
+	uint16_t constant[PF_TRACE_SLOTS];
+	uint8_t frame[PF_TRACE_SLOTS];
 };
+
+static inline int pf_trace_knows(const struct pf_trace_slots *slots, unsigned i)
+{
+	return slots->constant[i] != 0;
+}
+
+/* The value of slot i; 0 if it is unknown. */
+static inline uint64_t pf_trace_value(const struct pf_luajit_view *v, const struct pf_trace_slots *slots, unsigned i)
+{
+	return slots->constant[i] ? pf_luajit_word(v, slots->trace->ir + ((uint64_t)slots->constant[i] + 1) * PF_TRACE_IR_SIZE) : 0;
+}
 
 static inline int pf_trace_in_code(const struct pf_trace *t, uint64_t ip)
 {

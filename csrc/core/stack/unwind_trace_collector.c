@@ -46,10 +46,9 @@ struct frame {
 	uint64_t function, link;
 };
 
-static struct frame frame_of(const struct pf_snapshot *s, const struct pf_trace_slots *slots)
+static struct frame frame_of(const struct pf_luajit_view *v, const struct pf_snapshot *s, const struct pf_trace_slots *slots)
 {
-	const struct frame frame = {s->base, slots->known[s->base - 2] ? slots->value[s->base - 2] : 0,
-				    slots->known[s->base - 1] ? slots->value[s->base - 1] : 0};
+	const struct frame frame = {s->base, pf_trace_value(v, slots, s->base - 2), pf_trace_value(v, slots, s->base - 1)};
 
 	return frame;
 }
@@ -83,7 +82,7 @@ int pf_trace_allocations(const struct pf_luajit_view *v, const struct pf_trace *
 	    (from == 0 && allocated(v, t, PF_TRACE_IR_BIAS, next.ref)))
 		return 0;
 	pf_trace_read_slots(v, t, s, &slots);
-	caller = frame_of(s, &slots);
+	caller = frame_of(v, s, &slots);
 	for (uint32_t i = from; i < end && (only || known); i++) {
 		struct pf_luajit_lines part = {0, 0};
 		enum allocated kind;
@@ -99,7 +98,7 @@ int pf_trace_allocations(const struct pf_luajit_view *v, const struct pf_trace *
 		if (++n > PLACES_MOST)
 			return 0;
 		pf_trace_read_slots(v, t, &here, &slots);
-		frame = frame_of(&here, &slots);
+		frame = frame_of(v, &here, &slots);
 		if (!one.base) {
 			one = frame;
 			first = i;

@@ -121,16 +121,16 @@ uint64_t pf_trace_return_address(const struct pf_luajit_view *v, const struct pf
 	uint64_t pc = 0;
 
 	for (unsigned i = 0; i < PF_TRACE_SLOTS && at > base; i++) {
-		const uint64_t link = slots->value[at - 1];
+		const uint64_t link = pf_trace_value(v, slots, at - 1);
 		unsigned size;
 
-		if (!slots->known[at - 1])
+		if (!pf_trace_knows(slots, at - 1))
 			return 0;
 		if ((link & PF_LINK_MASK) == PF_LINK_LUA) {
 			pc = link;
 			size = 2 + (pf_trace_instruction(v, link - PF_LUAJIT_INSTRUCTION) >> 8 & 0xff);
 		} else {
-			pc = (link & PF_LINK_MASK_P) == PF_LINK_CONTINUATION && at > 4 && slots->known[at - 3] ? slots->value[at - 3] : pc;
+			pc = (link & PF_LINK_MASK_P) == PF_LINK_CONTINUATION && at > 4 && pf_trace_knows(slots, at - 3) ? pf_trace_value(v, slots, at - 3) : pc;
 			size = (unsigned)(link >> 3 & 0xff);
 		}
 		if (!size || size > at - base)
