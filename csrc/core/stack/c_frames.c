@@ -44,19 +44,21 @@ struct entry {
 
 /* --- bytes ---------------------------------------------------------------------------------------------------------- */
 
-static unsigned byte(struct cursor *c)
+static int fill(struct cursor *c)
 {
-	if (c->failed || c->at >= c->end) {
+	if (c->failed || c->at >= c->end)
+		return -1;
+	c->chunk_at = c->at;
+	c->chunk = c->end - c->at < CHUNK ? (unsigned)(c->end - c->at) : CHUNK;
+	return c->m->read(c->m, c->bytes, c->at, c->chunk);
+}
+
+static inline unsigned byte(struct cursor *c)
+{
+	if (c->at - c->chunk_at >= c->chunk && fill(c) < 0) {
+		c->chunk = 0;
 		c->failed = 1;
 		return 0;
-	}
-	if (c->at - c->chunk_at >= c->chunk) {
-		c->chunk_at = c->at;
-		c->chunk = c->end - c->at < CHUNK ? (unsigned)(c->end - c->at) : CHUNK;
-		if (c->m->read(c->m, c->bytes, c->at, c->chunk) < 0) {
-			c->failed = 1;
-			return 0;
-		}
 	}
 	return c->bytes[c->at++ - c->chunk_at];
 }
@@ -71,7 +73,7 @@ static uint64_t number(struct cursor *c, unsigned size)
 }
 
 /* A number of any length. sign: it may be negative. */
-static uint64_t leb(struct cursor *c, int sign)
+static inline uint64_t leb(struct cursor *c, int sign)
 {
 	uint64_t v = 0;
 	unsigned shift = 0, b;
@@ -101,7 +103,9 @@ static int open_entry(struct cursor *c, const struct pf_memory *m, uint64_t at)
 {
 	uint64_t size;
 
-	memset(c, 0, sizeof *c);
+	c->chunk_at = 0;
+	c->chunk = 0;
+	c->failed = 0;
 	c->m = m;
 	c->at = at;
 	c->end = at + 4;
