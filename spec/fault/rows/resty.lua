@@ -17,6 +17,7 @@ local options = { events = "page-faults:u,task-clock", slow = 0.1 }
 local function host()
   local h = nginx.new()
   h:load()
+  h:run(h.perf.install) -- as in init_by_lua: it loads modules, for which there must be descriptors
   function h.close()
     h:run(h.fire, h)
     h:run(h.perf.stop)
@@ -36,7 +37,8 @@ local watched = starts { events = "page-faults:u,task-clock", waits = true, bloc
 
 -- Functions of resty.perf in a worker that counts.
 local list = {}
-for _, name in ipairs { "server_rewrite", "rewrite", "access", "content", "balancer", "header_filter", "body_filter", "log" } do
+for _, name in ipairs { "server_rewrite", "set", "rewrite", "access", "content", "balancer", "header_filter", "body_filter",
+  "log", "ssl_client_hello", "ssl_certificate", "ssl_session_fetch", "ssl_session_store", "exit_worker" } do
   list[name] = { survives = serves, run = function(h)
     local result = h:run(h.perf[name], function() return "served" end)
     h:run(h.perf.log)
