@@ -30,7 +30,12 @@ describe("a profiler on LuaJIT", function()
     outer:stop()
     local still = compiled.exits()
     inner:stop()
-    assert.is_true(during >= before + 3, ("%d exits, %d before"):format(during, before))
+    local profile = require "jit.profile"
+    profile.start("li1000", function() end)
+    local marked = compiled.exits() -- how many the marks add depends on the machine
+    profile.stop()
+    assert.is_true(marked > before, ("%d exits, %d before"):format(marked, before))
+    assert.equal(marked, during)
     assert.same({ during, before }, { still, compiled.exits() })
   end)
 
