@@ -40,28 +40,34 @@ local function containing(wanted, set)
   return found
 end
 
+-- The names of a set that are at most `limit` edits away.
+local function near(wanted, set, limit)
+  local found = {}
+  for name in pairs_of(set) do
+    local d = distance(wanted, name:lower(), limit)
+    if d <= limit then found[#found + 1] = {name = name, d = d} end
+  end
+  return found
+end
+
 -- "; did you mean 'a' or 'b'?", or "": the three nearest names, or else those that contain the text (for GROUP:NAME, the NAME).
 -- @string text the unknown name
 -- @tparam {string,...} names the known names
 function suggest.hint(text, names)
-  local found, seen, wanted = {}, {}, text:lower()
-  local limit = math.max(1, math.min(4, math.floor((#text + 1) / 3)))
-  for _, name in ipairs(names) do
-    if not seen[name] then
-      seen[name] = true
-      local d = distance(wanted, name:lower(), limit)
-      if d <= limit then found[#found + 1] = {name = name, d = d} end
-    end
-  end
-  if #found == 0 then found = containing(wanted, seen) end
+  local set, wanted = {}, text:lower()
+  for _, name in ipairs(names) do set[name] = true end
+  local limit = math.max(1, math.min(4, math.floor(#text / 3)))
+  local found = near(wanted, set, limit)
+  if #found == 0 and #text % 3 == 2 then found = near(wanted, set, limit + 1) end
+  if #found == 0 then found = containing(wanted, set) end
   table.sort(found, function(a, b)
     if a.d ~= b.d then return a.d < b.d end
     return a.name < b.name
   end)
   if #found == 0 then return "" end
-  local near = {}
-  for i = 1, math.min(#found, 3) do near[i] = found[i].name end
-  return "; did you mean '" .. table.concat(near, "' or '") .. "'?"
+  local list = {}
+  for i = 1, math.min(#found, 3) do list[i] = found[i].name end
+  return "; did you mean '" .. table.concat(list, "' or '") .. "'?"
 end
 
 return suggest
