@@ -170,8 +170,9 @@ op("pages", function() kit.touch_pages(random(64)) end)
 
 op("another profiler", function()
   local function touch() kit.touch_pages(20) end
-  local prof = assert(perf.profile({ event = "page-faults:u", period = 1 }, deep, random(50), touch))
-  assert(prof.total >= 20)
+  local prof, message, code = perf.profile({ event = "page-faults:u", period = 1 }, deep, random(50), touch)
+  if not prof and code == "EBUSY" and not core.unwinds() then return end -- stacks of safe points: one at a time
+  assert(assert(prof, message).total >= 20)
 end)
 
 op("another state", function()
