@@ -8,7 +8,8 @@
  * The work of the function may also be done without a signal, at the end of the program. A signal must not interrupt it then, so
  * between core.hold_signals() and core.on_terminate() signals, including SIGINT, are only remembered.
  *
- * One Lua state of a process has the handler, from its on_terminate until the state removes it or is closed. */
+ * One Lua state of a process has the handler, from its on_terminate until the state removes it or is closed. After a fork the child's
+ * states may have another one. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -29,11 +30,11 @@ static struct {
 	int kept;          /* reference to {function, thread, object that is finalized when the state closes} */
 	unsigned serial;   /* of the installation */
 	const void *state; /* identifies the state */
-	int pid, tid;
-	atomic_flag taken;
+	atomic_int pid;    /* the process in which it was made; 0: none. That of a parent does not count */
+	int tid;
 	volatile sig_atomic_t held, asked; /* asked: the signal */
 	uint64_t since; /* pf_wall_ns */
-} last = {.taken = ATOMIC_FLAG_INIT};
+} last;
 
 /* The safe points where compiled code stops, and the means to find the thread that runs. A profiler that unwinds has no safe
  * points, so these are made here. */
@@ -130,6 +131,13 @@ static int is_mine(lua_State *L)
 	return last.state && last.state == lua_topointer(L, LUA_REGISTRYINDEX);
 }
 
+static int is_taken(int sig)
+{
+	struct sigaction now;
+
+	return sigaction(sig, NULL, &now) == 0 && now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_signal;
+}
+
 static void take(int n)
 {
 	const struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO}; /* without SA_RESTART: a waiting call returns */
@@ -152,12 +160,10 @@ static void give_stops(lua_State *L)
 /* Idempotent. */
 static void give_back(lua_State *L)
 {
-	struct sigaction now;
-
 	if (!is_mine(L))
 		return;
 	for (int i = 0; i < SIGNALS; i++)
-		if (sigaction(signals[i], NULL, &now) == 0 && now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_signal)
+		if (is_taken(signals[i]))
 			signal(signals[i], SIG_DFL);
 	if (lua_gethook(last.L) == on_hook)
 		lua_sethook(last.L, NULL, 0, 0);
@@ -166,7 +172,7 @@ static void give_back(lua_State *L)
 	last.state = NULL;
 	last.L = NULL;
 	last.held = 0;
-	atomic_flag_clear(&last.taken);
+	atomic_store(&last.pid, 0);
 }
 
 /* The object's finalizer. The state is closing, unless the object belongs to an earlier installation. */
@@ -203,14 +209,14 @@ static unsigned *push_kept(lua_State *L)
  * handled here. Without fn: removes the handler; returns the signal that has arrived and was not handled, for core.end_by. */
 static int l_on_terminate(lua_State *L)
 {
-	struct sigaction now;
+	const int pid = getpid();
 	unsigned *serial;
-	int asked, kept;
+	int asked, kept, owner;
 
 	if (lua_isnoneornil(L, 1)) {
 		if (!is_mine(L))
 			return 0;
-		asked = getpid() == last.pid ? last.asked : 0;
+		asked = pid == last.pid ? last.asked : 0;
 		give_back(L);
 		if (!asked)
 			return 0;
@@ -220,21 +226,23 @@ static int l_on_terminate(lua_State *L)
 	lua_settop(L, 1);
 	serial = push_kept(L);
 	kept = luaL_ref(L, LUA_REGISTRYINDEX);
-	if (atomic_flag_test_and_set(&last.taken)) {
+	if (atomic_load(&last.pid) != pid)
+		give_back(L); /* this state may have installed it before a fork */
+	owner = atomic_load(&last.pid);
+	if (owner == pid || !atomic_compare_exchange_strong(&last.pid, &owner, pid)) {
 		luaL_unref(L, LUA_REGISTRYINDEX, kept);
 		return pb_bool(L, 0);
 	}
+	give_stops(L); /* of the parent's thread */
 	last.asked = last.held = 0;
-	last.pid = getpid();
 	last.tid = (int)syscall(SYS_gettid);
 	last.L = L;
 	last.state = lua_topointer(L, LUA_REGISTRYINDEX);
 	last.kept = kept;
 	pb_on_trigger = repeat_hook;
 	*serial = ++last.serial;
-	sigaction(SIGTERM, NULL, &now);
 	take(TERMINATING);
-	return pb_bool(L, now.sa_handler == SIG_DFL);
+	return pb_bool(L, is_taken(SIGTERM));
 }
 
 /* core.stop_points(): a signal stops the program in compiled code and in any coroutine, from now until the handler is removed. */
