@@ -263,16 +263,18 @@ int pb_luajit_collects(lua_State *L)
 #endif
 }
 
-/* Turn on the optimizations that the probes' loops need. Returns jit.opt.start and the names of those that were on, if this
- * LuaJIT reports them. */
+/* Turn on the optimizations that the probes' loops need. Returns jit.opt.start, "0" and the names of those that were on, if this
+ * LuaJIT reports them. The strings are made here, since their restoration must not need memory. */
 static int set_optimizations(lua_State *L)
 {
-	enum { START = 1, NAMES = 2 };
+	enum { START = 1, NOTHING, NAMES };
 
 	luaL_checkstack(L, 64, NULL);
 	if (!push_function(L, "jit.opt", "start"))
 		return 0;
 	lua_insert(L, START);
+	lua_pushliteral(L, "0");
+	lua_insert(L, NOTHING);
 	if (!push_function(L, "jit", "status"))
 		return 0;
 	lua_insert(L, NAMES);
@@ -280,7 +282,7 @@ static int set_optimizations(lua_State *L)
 	lua_call(L, 0, LUA_MULTRET);
 	lua_remove(L, NAMES); /* whether it is on */
 	lua_pushvalue(L, START);
-	lua_pushinteger(L, 3);
+	lua_pushliteral(L, "3");
 	lua_call(L, 1, 0);
 	return lua_gettop(L);
 }
@@ -290,12 +292,9 @@ static void restore_optimizations(lua_State *S)
 {
 	const int n = lua_isfunction(S, 1) ? lua_gettop(S) : 0;
 
-	for (int i = 1; i <= n; i++) {
+	for (int i = 2; i <= n; i++) {
 		lua_pushvalue(S, 1);
-		if (i == 1)
-			lua_pushinteger(S, 0);
-		else
-			lua_pushvalue(S, i);
+		lua_pushvalue(S, i);
 		lua_pcall(S, 1, 0, 0);
 		lua_settop(S, n);
 	}
@@ -303,28 +302,33 @@ static void restore_optimizations(lua_State *S)
 
 static int learn_once(lua_State *L, const struct pf_memory *m, struct pf_luajit_layout *l, const char **why)
 {
+	const lua_Hook hook = lua_gethook(L);
+	const int mask = lua_gethookmask(L), count = lua_gethookcount(L);
 	struct pb_luajit_learner w = {.m = m, .l = l, .L = L};
 	lua_State *options;
 	int r;
 
 	memset(l, 0, sizeof *l);
 	w.outermost = pb_luajit_address(__builtin_frame_address(0));
+	/* Everything that may raise for lack of memory comes before the first change. */
 	w.S = w.now = lua_newthread(L);
+	lua_pushcfunction(w.S, learn);
+	lua_pushlightuserdata(w.S, &w);
 	options = lua_newthread(L);
+	lua_pushcfunction(options, set_optimizations);
+	lua_sethook(L, NULL, 0, 0); /* hooks are global: another hook's code would run between the probes' instructions */
 	w.collects = pb_luajit_collects(L);
 	if (w.collects) /* finalizers would run between the probes' instructions, and allocate */
 		lua_gc(L, LUA_GCSTOP, 0);
 	w.alloc = lua_getallocf(L, &w.ud);
 	lua_setallocf(L, allocate, &w);
-	lua_pushcfunction(options, set_optimizations);
 	lua_pcall(options, 0, LUA_MULTRET, 0);
-	lua_pushcfunction(w.S, learn);
-	lua_pushlightuserdata(w.S, &w);
 	r = lua_pcall(w.S, 1, 0, 0);
 	restore_optimizations(options);
 	lua_setallocf(L, w.alloc, w.ud);
 	if (w.collects)
 		lua_gc(L, LUA_GCRESTART, 0);
+	lua_sethook(L, hook, mask, count);
 	lua_pop(L, 2);
 	if (r == 0)
 		return 0;
@@ -367,19 +371,15 @@ static int learn_elsewhere(const struct pf_memory *m, struct pf_luajit_layout *l
 
 int pb_learn_luajit(lua_State *L, const struct pf_memory *m, struct pf_luajit_layout *l, const char **why)
 {
-	const lua_Hook hook = lua_gethook(L);
-	const int mask = lua_gethookmask(L), count = lua_gethookcount(L);
 	int r = -ENOTSUP;
 
 	*why = "it is known for x86-64 and arm64 only";
 	memset(l, 0, sizeof *l);
 	if (!PF_UNWIND_LUAJIT_HERE)
 		return r;
-	lua_sethook(L, NULL, 0, 0); /* hooks are global: another hook's code would run between the probes' instructions */
 	/* One time in thousands, other memory has a field's value by chance. A retry has other objects. */
 	for (int i = 0; r < 0 && i < 3; i++)
 		r = learn_once(L, m, l, why);
-	lua_sethook(L, hook, mask, count);
 	return r < 0 && learn_elsewhere(m, l) == 0 ? 0 : r;
 }
 

@@ -1,0 +1,42 @@
+-- The story: the learner of LuaJIT's structures removed the program's hook, stopped the collector and replaced the allocator, and
+-- then made its last objects. If there was no memory for one of those, the error left everything as it was then: the hook was
+-- lost, the collector stood still, and the next allocation called the learner's allocator, whose data was gone: a crash. And the
+-- compiler's optimizations stayed changed, since their restoration made a string.
+local util = require "spec.support.util"
+
+describe("a start of the unwinder without memory", function()
+  it("leaves the hook, the collector, the allocator and the compiler's optimizations as they were", function()
+    requires { lua = "luajit", registers = true }
+    local output = util.shell(([[timeout -s KILL 100 %s -e '
+      local core, kit = require "perf.core", require "testkit"
+      local function optimizations() return table.concat({ jit.status() }, " ", 2) end
+      local function collects()
+        for i = 1, 2e5 do kept = { i } end
+        return collectgarbage "count" < 8000 -- KB
+      end
+      jit.off(collects)
+      local function attempt(n)
+        jit.opt.start("-fold", "-dse")
+        local before = optimizations()
+        debug.sethook(function() end, "c")
+        local made = kit.fail_alloc_once(n, function()
+          pcall(core.unwinds)
+          kept = ("x"):rep(3000):gsub(".", "%%0%%0") -- overwrites the C stack
+          for i = 1, 20 do kept = { i, {} } end
+        end)
+        local _, mask = debug.gethook()
+        debug.sethook()
+        return table.concat({ mask, tostring(collects()), tostring(optimizations() == before) }, " ")
+      end
+      local function check(n)
+        local status, text = kit.fork(attempt, n)
+        if text ~= "c true true" then print(n, status, text) end
+      end
+      local _, all = kit.fork(function() return (kit.fail_alloc_once(0, core.unwinds)) end)
+      assert(tonumber(all) > 100, "nothing was learned")
+      for n = 1, 40 do check(n) end
+      for n = all - 40, all do check(n) end
+      io.write "end"']]):format(util.lua()))
+    assert.equal("end", output)
+  end)
+end)
