@@ -143,23 +143,27 @@ static void find_global(const uintptr_t *a, const uintptr_t *b)
 	}
 }
 
+/* l_learn is on top. */
 static int run_probe(lua_State *L)
 {
 	static const char source[] = "local f = ...\nf()\nlocal x = f\nreturn x";
 
 	if (luaL_loadbuffer(L, source, sizeof source - 1, "=perf") != 0)
 		return 0;
-	lua_pushcfunction(L, l_learn);
+	lua_insert(L, -2);
 	return lua_pcall(L, 1, 0, 0) == 0;
 }
 
 static void learn_layout(lua_State *L)
 {
 	const lua_Hook hook = lua_gethook(L);
-	const int mask = lua_gethookmask(L), count = lua_gethookcount(L);
+	const int mask = lua_gethookmask(L), count = lua_gethookcount(L), top = lua_gettop(L);
 	lua_State *co = lua_newthread(L);
 	int ok;
 
+	/* Everything that may raise for lack of memory comes before the first change. */
+	lua_pushcfunction(co, l_learn);
+	lua_pushcfunction(L, l_learn);
 	vm.tried++;
 	lua_sethook(L, NULL, 0, 0); /* of all threads: another hook's code would run between the probe's instructions */
 	memset(&learn, 0, sizeof learn);
@@ -170,7 +174,7 @@ static void learn_layout(lua_State *L)
 	ok = run_probe(co) && run_probe(L);
 	learn.on = 0;
 	lua_sethook(L, hook, mask, count);
-	lua_pop(L, 1);
+	lua_settop(L, top);
 	vm.vmstate = only(learn.vmstate, 2 * GLOBAL_WORDS);
 	vm.cur_L = only(learn.cur_L, GLOBAL_WORDS);
 	if (!ok || !learn.hooked || vm.vmstate < 0 || vm.cur_L < 0 || !vm.cframe)

@@ -40,3 +40,30 @@ describe("a start of the unwinder without memory", function()
     assert.equal("end", output)
   end)
 end)
+
+-- The story: the same at safe points, where the learner also stayed in its learning state: the next sample wrote to the C stack.
+describe("a profiler at safe points that starts without memory", function()
+  it("leaves the hook as it was, and the next one counts", function()
+    requires { lua = "luajit", perf_open = true }
+    local output = util.shell(([[timeout -s KILL 100 %s -e '
+      local core, kit, perf = require "perf.core", require "testkit", require "perf"
+      core.use_safe_points(true)
+      local function attempt(n)
+        local p = assert(perf.profiler { event = "page-faults:u" })
+        debug.sethook(function() end, "c")
+        kit.fail_alloc_once(n, p.start, p)
+        local _, mask = debug.gethook()
+        debug.sethook()
+        p:close()
+        local prof, sum = assert(perf.profile({ event = "page-faults:u" }, kit.touch_pages, 100)), 0
+        for _, s in ipairs(prof:samples()) do sum = sum + s.weight end
+        return mask .. " " .. tostring(sum >= 100)
+      end
+      for n = 1, 40 do
+        local status, text = kit.fork(attempt, n)
+        if text ~= "c true" then print(n, status, text) end
+      end
+      io.write "end"']]):format(util.lua()))
+    assert.equal("end", output)
+  end)
+end)
