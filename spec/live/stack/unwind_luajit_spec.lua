@@ -98,7 +98,7 @@ describe("the unwinder for LuaJIT in a signal's handler", function()
         local stacks = sampled.run(function()
           first = here()
           local t, x = {}, 0
-          for i = 1, 3000 do
+          for i = 1, 30000 do
             t[i] = {k = i, l = i}
             x = x + 1
           end
