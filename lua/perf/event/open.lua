@@ -222,7 +222,8 @@ end
 function M.user_label(label)
   local level = host.paranoid()
   return require "perf.event.refusal.permission".user_only(label) or label, level and level > 1
-    and "user space only: kernel.perf_event_paranoid is " .. level or "user space only: counting the kernel is refused here"
+    and ("user space only: kernel.perf_event_paranoid is %d; run: %s"):format(level, host.paranoid_command(1))
+    or "user space only: counting the kernel is refused here"
 end
 
 -- The same event, for user space only.

@@ -24,7 +24,7 @@ describe("perf.measure without a list", function()
       return tostring(c)
     end)
     assert.matches("64%s+page%-faults:u", text)
-    assert.matches("[\n ]page%-faults:u: user space only: kernel.perf_event_paranoid is 2\n", text)
+    assert.matches("[\n ]page%-faults:u: user space only: kernel.perf_event_paranoid is 2; run: sysctl [%w_.]+=1\n", text)
     assert.matches("<not counted>%s+context%-switches:u%s+# context switches happen in the kernel", text)
   end)
 

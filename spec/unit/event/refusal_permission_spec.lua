@@ -38,7 +38,9 @@ describe("permission", function()
     here:answer(dummy_only)
     local reason = "kernel.perf_event_paranoid is 2; count user space only with %s, or run: "
       .. "sysctl kernel.perf_event_paranoid=1, or give the program CAP_PERFMON"
-    for what, user in pairs { cycles = "cycles:u", ["cycles:ukpp"] = "cycles:u", ["cpu/event=1/k"] = "cpu/event=1/u",
+    -- The story: "cycles:b:u" and "page-faults::u" were suggested, which no parser accepts.
+    for what, user in pairs { cycles = "cycles:u", ["cycles:ukpp"] = "cycles:u", ["cycles:b"] = "cycles:u",
+      ["page-faults:"] = "page-faults:u", ["block:plug"] = "block:plug:u", ["cpu/event=1/k"] = "cpu/event=1/u",
       ["cpu/event=0x3c,umask=1/"] = "cpu/event=0x3c,umask=1/u", ["mem:0x1000/4:rw"] = "mem:0x1000/4:rw:u",
       ["an attr"] = "exclude_kernel=true" } do
       assert.equal(reason:format(user), why(what, cycles, "EACCES"))

@@ -11,6 +11,7 @@
 -- (CAP_PERFMON, before Linux 5.8 CAP_SYS_ADMIN, overrides the level); events that no level permits; whether the process may be
 -- traced.
 local host = require "perf.kernel.host"
+local modifiers = require "perf.names.modifiers"
 local probe = require "perf.event.probe"
 local u64 = require "perf.base.u64"
 
@@ -32,8 +33,8 @@ function M.user_only(what)
   if what:find "%s" or what == "" then return nil end
   local pmu = what:match "^([^/]+/[^/]*/)%a*$"
   if pmu then return pmu .. "u" end
-  local name = what:match "^(.+):[ukhGHpPDSWeI]+$" or what
-  return name .. ":u"
+  local name, letters = what:match "^(.+):(%a*)$"
+  return (letters and not modifiers.check(letters) and name or what) .. ":u"
 end
 
 local function cpu_wide(ctx)
