@@ -84,7 +84,7 @@ int pb_data_failed(lua_State *L, struct pb_data *p, int err)
 	else if (err == -ENOSYS || err == -ESPIPE)
 		n = pb_fail(L, err, "%s", p->d.why);
 	else
-		n = pb_fail(L, err, "perf.data");
+		n = pb_fail(L, err, "read");
 	if (p->nerrors++ == 0) {
 		pb_getuservalue(L, 1);
 		lua_pushvalue(L, -3);

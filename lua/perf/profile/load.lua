@@ -82,7 +82,7 @@ local function failures_of(t)
 end
 
 local function from_speedscope(t)
-  local shared = expect(type(t) == "table" and type(t.shared) == "table" and t.shared, "it is JSON, but not a speedscope file")
+  local shared = expect(type(t) == "table" and type(t.shared) == "table" and t.shared, "JSON, but not a speedscope file")
   local frames = frames_of(shared.frames)
   local p = expect(type(t.profiles) == "table" and t.profiles[(tonumber(t.activeProfileIndex) or 0) + 1] or
     type(t.profiles) == "table" and t.profiles[1], "no profile in it")
@@ -110,7 +110,7 @@ end
 
 local function from_folded(content)
   local stacks, message = folded.decode(content)
-  expect(stacks, message)
+  expect(stacks, "neither a profile nor a perf.data file: " .. tostring(message))
   local frames = memo(function(name)
     return lua_frame.parse(name) or { name = name, func = name, kind = "native" }
   end)
@@ -126,7 +126,7 @@ end
 local function decode(content)
   if content:find "^%s*{" then
     local t, message = require "perf.base.json".decode(content)
-    return { from_speedscope(expect(t, message)) }
+    return { from_speedscope(expect(t, "not valid JSON: " .. tostring(message))) }
   end
   return { from_folded(content) }
 end

@@ -109,7 +109,7 @@ describe("perf.profile.load", function()
       assert.equal("EBADMSG", code, content)
       assert.matches(wanted, message)
     end
-    refused("{", "byte 2: a name expected")
+    refused("{", "not valid JSON: byte 2: a name expected")
     refused("{}", "not a speedscope file")
     refused('{"shared": {}}', "no frames")
     refused('{"shared": {"frames": [1]}}', "frame 0 is malformed")
@@ -119,7 +119,7 @@ describe("perf.profile.load", function()
     refused(SAMPLED .. '"samples": [[0]], "weights": [1]}]}', "sample 1 has a frame")
     refused(SAMPLED .. '"samples": [7], "weights": [1]}]}', "sample 1 is not a list")
     refused(SAMPLED .. '"samples": [[]], "weights": ["x"]}]}', "weight 1 is no")
-    refused("what is this\n", "line 1: not a folded stack: what is this")
+    refused("what is this\n", "neither a profile nor a perf.data file: line 1: not a folded stack: what is this")
     refused("\31\139\8\0", "a pprof file")
     refused("<!DOCTYPE html>\n", "a flame graph, which a browser shows") -- the error was about a bad folded stack
     local list, message, code = load.load "/no/such/file"
