@@ -26,9 +26,10 @@ local function libraries(add)
       if not package then add("library of " .. name, false, value) end
     end
   end
-  local text = #has > 0 and "built: " .. table.concat(has, " ") or "none is built"
-  if #missing > 0 then text = text .. "; not: " .. table.concat(missing, " ") end
-  add("optional parts", #missing == 0, text,
+  local text = {}
+  if #has > 0 then text[1] = "built: " .. table.concat(has, " ") end
+  if #missing > 0 then text[#text + 1] = "not built: " .. table.concat(missing, " ") end
+  add("optional parts", #missing == 0, table.concat(text, "; "),
     #fix > 0 and ("apt-get install %s && make"):format(table.concat(fix, " ")) or nil)
 end
 
