@@ -5,7 +5,7 @@
  *   learn_puc_function.c  functions and values; where the address of the next instruction is
  *   learn_puc_proto.c     prototypes: code, lines, names
  *   learn_puc_loop.c      fields that are only valid while an instruction allocates; the pc of the instruction that runs
- *   learn_puc_steps.c     the same, in a function that runs one machine instruction at a time
+ *   learn_puc_steps.c     the same, in a function that is interrupted
  *   learn_puc_check.c     the unwinder's result for known stacks, compared with what Lua says */
 #ifndef PB_LEARN_PUC_H
 #define PB_LEARN_PUC_H
@@ -49,7 +49,7 @@ struct pb_puc_loop {
 struct pb_puc_way {
 	const struct pb_puc_loop *loop; /* NULL: in the CallInfo alone */
 	struct pf_puc_pc pc;
-	int lines, line; /* the lines that it has found, as bits; the last one */
+	int lines, line; /* the lines that it has found, as bits, or whether it was ever right; the last one */
 	unsigned wrong;
 };
 
@@ -111,8 +111,8 @@ struct pb_puc_learner {
 	unsigned n_loops;
 	struct pb_puc_loop loops[PB_PUC_LOOPS];
 	struct pb_puc_ways called, running;
-	/* The run machine instruction by machine instruction. */
-	unsigned traps, seen;
+	/* Interrupts; those in the loop itself, and in functions that it has called. */
+	unsigned traps, seen[2];
 	uint16_t wrong[PB_PUC_RUNNING][PB_PUC_WAYS]; /* while a way of `called` is right if that of `running` is */
 	/* The threads that wait for the thread of the check. */
 	lua_State *resumers[4];
@@ -164,8 +164,7 @@ void pb_puc_learn_prototypes(struct pb_puc_learner *w);
 void pb_puc_learn_allocation(struct pb_puc_learner *w);
 /* Add the ways to find the pc while a loop itself runs. */
 void pb_puc_add_running(struct pb_puc_learner *w, const struct pb_puc_loop *loop, const struct pf_registers *r);
-/* Run a function machine instruction by machine instruction, and choose the ways that find its lines. Does nothing if this machine
- * cannot. */
+/* Interrupt a function, and choose the ways that find its lines. */
 void pb_puc_step(struct pb_puc_learner *w);
 /* Look at the function of which this is the address of the prototype. */
 void pb_puc_probe(struct pb_puc_learner *w, uint64_t proto);

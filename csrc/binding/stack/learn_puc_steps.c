@@ -1,17 +1,23 @@
-/* The fifth part of learn_puc.c: where the pc is, by the lines of a function that runs one machine instruction at a time. On x86-64
- * the processor can trap after each instruction. The function has no jumps, so it must show each of its lines, in order. It is
- * short, since a trap takes 20 us in some virtual machines. While the loop has called a function, the line is that of the loop's
- * last instruction. */
+/* The fifth part of learn_puc.c: where the pc is, by the lines of a function that is interrupted.
+ *
+ * On x86-64 the processor can trap after each instruction. The function has no jumps, so it must show each of its lines, in order. It
+ * is short, since a trap takes 20 us in some virtual machines. While the loop has called a function, the line is that of the loop's
+ * last instruction.
+ *
+ * An arm64 process cannot trap itself. There a timer interrupts a function that spends nearly all of its time on one line, whose
+ * instructions save no pc: some of the time in the loop, the rest in C functions that the loop calls. Such samples do not tell an
+ * instruction from its neighbours on the line, so only the ways that are right while the loop has called the allocator are tried. */
 #include "binding/stack/learn_puc.h"
 
 #if !PB_LUAJIT
 #include <pthread.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "core/base/signal.h"
 #include "core/base/thread.h"
 #include "core/stack/own_thread.h"
-
-enum { MOST_WRONG = 30 /* of 1,000 machine instructions */ };
 
 static void take(struct pf_puc_layout *l, const struct pb_puc_way *running, const struct pb_puc_way *called)
 {
@@ -21,7 +27,12 @@ static void take(struct pf_puc_layout *l, const struct pb_puc_way *running, cons
 	l->loop.called = called->pc;
 }
 
-#if defined __x86_64__ && !defined __ILP32__
+#if (defined __x86_64__ || defined __aarch64__) && !defined __ILP32__
+static _Thread_local struct pb_puc_learner *stepping;
+static void on_trap(int sig, siginfo_t *info, void *context);
+static struct pf_signal traps = {.number = SIGTRAP, .handler = on_trap, .flags = SA_SIGINFO | SA_ONSTACK};
+
+#ifdef __x86_64__
 /* Nothing here allocates: the program's allocator may block signals, and a trap whose signal is blocked ends the process. */
 static const char text[] = "local up = 1\n"
 			   "return function(a, b, t, begin, finish)\n"
@@ -37,24 +48,38 @@ static const char text[] = "local up = 1\n"
 			   "end\n";
 enum { FIRST_LINE = 3, LAST_LINE = 11 };
 enum { TRAP_FLAG = 0x100, MOST_STEPS = 8000, TRACE = 2 /* TRAP_TRACE */ };
+enum { ENOUGH = MOST_STEPS };
+enum { MOST_WRONG = 30 /* of 1,000 machine instructions */ };
 
-static _Thread_local struct pb_puc_learner *stepping;
-static void on_trap(int sig, siginfo_t *info, void *context);
-static struct pf_signal traps = {.number = SIGTRAP, .handler = on_trap, .flags = SA_SIGINFO | SA_ONSTACK};
+#else
+static const char text[] = "return function(a, b, t, begin)\n"
+			   "  begin()\n"
+			   "  for i = 1, 50 do\n"
+			   "    local c = i * 3 + b a = c % 5 c = a - i / 7 b = c * 5 c = b + a * 3 a = c - b * 2 c = a * 3 + b b = i - c / 7 "
+			   "c = i * 2 + b a = c / 9 c = a - i / 5 b = c * 3 c = b - a * 7 a = c + b * 3 c = a * 2 + b b = (i + c / 3) ^ 0.7 end\n"
+			   "end\n";
+enum { FIRST_LINE = 4, LAST_LINE = FIRST_LINE };
+enum { MOST_CALLS = 10000, SHORTEST = 20000, LONGER = 30000 /* nanoseconds between samples */ };
+enum { ENOUGH = 40 /* samples of the loop, and as many of the functions that it calls */ };
+enum { MOST_WRONG = 250 /* of 1,000 samples: some are of the line before, and a wrong way has hardly one on the line */ };
+#endif
 
 static void see_running(struct pb_puc_learner *w, const struct pb_puc_loop *loop, struct pf_c_frame *f)
 {
+#ifdef __x86_64__
 	if (w->running.n == 0) {
 		pb_puc_add_running(w, loop, &f->r);
 		w->running.n = w->running.n < PB_PUC_RUNNING ? w->running.n : PB_PUC_RUNNING;
 		for (unsigned i = 0; i < w->running.n; i++)
 			w->running.way[i].line = FIRST_LINE;
 	}
+#endif
 	for (struct pb_puc_way *way = w->running.way; way < w->running.way + w->running.n; way++)
 		if (way->loop == loop) {
 			const int line = pb_puc_line(w, &way->pc, f);
 
 			way->line += line == way->line + 1;
+			way->lines |= line == way->line;
 			way->wrong += line != way->line;
 		}
 }
@@ -76,13 +101,15 @@ static void see(struct pb_puc_learner *w, const struct pf_registers *r)
 
 	if (!pb_puc_runs_probe(w, r))
 		return; /* begin() and finish() */
-	w->seen++;
-	if (!w->called.way->loop)
+	if (!w->called.way->loop && w->seen[0] < ENOUGH) {
+		w->seen[0]++;
 		see_running(w, NULL, NULL);
+	}
 	for (const struct pb_puc_way *way = w->called.way; way < w->called.way + w->called.n; way++) {
 		struct pf_c_frame f = {.r = *r};
 
-		if (way->loop != before && pb_puc_find_frame(w, way->loop, &f)) {
+		if (way->loop && way->loop != before && pb_puc_find_frame(w, way->loop, &f) && w->seen[f.called] < ENOUGH) {
+			w->seen[f.called]++;
 			if (f.called)
 				see_called(w, way->loop, &f);
 			else
@@ -92,6 +119,9 @@ static void see(struct pb_puc_learner *w, const struct pf_registers *r)
 	}
 }
 
+static int call(struct pb_puc_learner *w);
+
+#ifdef __x86_64__
 static void on_trap(int sig, siginfo_t *info, void *context)
 {
 	struct pb_puc_learner *w = stepping;
@@ -127,10 +157,95 @@ static int finish(lua_State *L)
 	return 0;
 }
 
-static void call(struct pb_puc_learner *w)
+static int interrupt(struct pb_puc_learner *w)
 {
-	int status;
+	const int status = call(w);
 
+	set_trap_flag(0);
+	return status;
+}
+
+static void begin_running(struct pb_puc_learner *w)
+{
+	w->running.n = w->called.way->loop ? 0 : 1;
+	w->running.way->line = FIRST_LINE;
+}
+
+static int was_interrupted(const struct pb_puc_learner *w)
+{
+	return w->traps > 0;
+}
+#else
+static _Thread_local int timer;
+
+static void set_timer(unsigned long ns)
+{
+	const struct itimerspec once = {.it_value = {.tv_nsec = (long)ns}};
+
+	syscall(SYS_timer_settime, timer, 0, &once, NULL);
+}
+
+/* A program that repeats itself must not keep step with the samples, so they are not taken at regular times. */
+static void on_trap(int sig, siginfo_t *info, void *context)
+{
+	struct pb_puc_learner *w = stepping;
+	struct pf_registers r;
+
+	if (info->si_code != SI_TIMER || info->si_value.sival_ptr != &traps) {
+		pf_signal_pass_on(&traps, sig, info, context);
+		return;
+	}
+	if (!w)
+		return;
+	pf_own_registers(context, &r);
+	see(w, &r);
+	set_timer(SHORTEST + ++w->traps * 7919ul % LONGER);
+}
+
+static int begin(lua_State *L)
+{
+	(void)L;
+	return 0;
+}
+
+static int finish(lua_State *L)
+{
+	return begin(L);
+}
+
+static int was_interrupted(const struct pb_puc_learner *w)
+{
+	return w->seen[0] >= ENOUGH && (w->seen[1] >= ENOUGH || !w->called.way->loop);
+}
+
+static int interrupt(struct pb_puc_learner *w)
+{
+	struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGTRAP, .sigev_value = {.sival_ptr = &traps}};
+	int status = 0;
+
+	event._sigev_un._tid = (pid_t)syscall(SYS_gettid);
+	if (syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &timer) < 0)
+		return 0;
+	set_timer(SHORTEST);
+	for (int i = 0; i < MOST_CALLS && status == 0 && !was_interrupted(w); i++)
+		status = call(w);
+	syscall(SYS_timer_delete, timer);
+	return status;
+}
+
+static void begin_running(struct pb_puc_learner *w)
+{
+	w->running = w->called;
+	w->running.n = w->called.n < PB_PUC_RUNNING ? w->called.n : PB_PUC_RUNNING;
+	for (unsigned i = 0; i < w->running.n; i++) {
+		w->running.way[i].line = FIRST_LINE;
+		w->running.way[i].lines = 0;
+	}
+}
+#endif
+
+static int call(struct pb_puc_learner *w)
+{
 	lua_pushvalue(w->T, -1);
 	lua_pushinteger(w->T, 1);
 	lua_pushinteger(w->T, 2);
@@ -139,31 +254,30 @@ static void call(struct pb_puc_learner *w)
 	lua_setfield(w->T, -2, "x");
 	lua_pushcfunction(w->T, begin);
 	lua_pushcfunction(w->T, finish);
-	status = lua_pcall(w->T, 5, 0, 0);
-	set_trap_flag(0);
-	stepping = NULL;
-	if (status != 0)
-		pb_puc_fail(w, "the steps");
+	return lua_pcall(w->T, 5, 0, 0);
 }
 
 static void run(struct pb_puc_learner *w)
 {
 	const uint32_t generation = pf_fork_generation();
+	int status = call(w); /* binds the C library's functions, and grows the stack */
 	sigset_t trap, before;
 
-	call(w); /* binds the C library's functions, and grows the stack */
 	sigemptyset(&trap);
 	sigaddset(&trap, SIGTRAP);
 	pthread_sigmask(SIG_UNBLOCK, &trap, &before);
 	pf_signal_take(&traps);
-	if (pf_signal_is_taken(&traps)) {
+	if (status == 0 && pf_signal_is_taken(&traps)) {
 		stepping = w;
-		call(w);
+		status = interrupt(w);
+		stepping = NULL;
 	}
 	pf_signal_give(&traps, generation);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (w->traps == 0) /* a debugger, a filter of system calls, or a program that emulates the processor */
-		pb_puc_fail(w, "single steps of the processor did not raise SIGTRAP");
+	if (status != 0)
+		pb_puc_fail(w, "the steps");
+	if (!was_interrupted(w)) /* a debugger, a filter of system calls, or a program that emulates the processor */
+		pb_puc_fail(w, "the processor's single steps, or a timer, did not raise SIGTRAP");
 }
 
 void pb_puc_step(struct pb_puc_learner *w)
@@ -175,19 +289,19 @@ void pb_puc_step(struct pb_puc_learner *w)
 		pb_puc_fail(w, "the steps' text");
 	pb_puc_grab(w, closure, (uintptr_t)lua_topointer(w->T, -1), sizeof closure);
 	pb_puc_probe(w, pb_puc_word(closure, w->l->closure.proto));
-	w->running.n = w->called.way->loop ? 0 : 1;
-	w->running.way->line = FIRST_LINE;
+	begin_running(w);
 	run(w);
 	for (unsigned k = 0; k < w->running.n; k++)
 		for (unsigned i = 0; i < w->called.n; i++) {
 			const struct pb_puc_way *running = &w->running.way[k], *called = &w->called.way[i];
 
-			if (running->loop == called->loop && running->line == LAST_LINE && running->wrong + w->wrong[k][i] < least) {
+			if (running->loop == called->loop && running->lines && running->line == LAST_LINE &&
+			    running->wrong + w->wrong[k][i] < least) {
 				least = running->wrong + w->wrong[k][i];
 				take(w->l, running, called);
 			}
 		}
-	if (least > w->seen * MOST_WRONG / 1000)
+	if (least > (w->seen[0] + w->seen[1]) * MOST_WRONG / 1000)
 		pb_puc_fail(w, "this build of Lua does not keep the address of the running instruction where it can be found");
 }
 #else
