@@ -10,7 +10,8 @@ echo 2 >/proc/sys/kernel/perf_event_paranoid
 # Counters are read without a system call, if that is possible, in every spec.
 [ ! -e /proc/sys/kernel/perf_user_access ] || echo 1 >/proc/sys/kernel/perf_user_access
 # If the time is over, it still prints the results so far.
-timeout --foreground "$LIMIT" tools/suite.sh -l "$LUAS" $SPECS
+# The shell is that of busybox, which prefers its own commands.
+/usr/bin/timeout --foreground "$LIMIT" tools/suite.sh -l "$LUAS" $SPECS
 status=$?
 [ ! -e /tmp/failed ] || sed 's/^/failed: /' /tmp/failed
 echo "totals: $(cat /tmp/totals)"
