@@ -1,16 +1,16 @@
-/* The chunks of nginx's configuration: each is loaded at its first run, and kept in a table, the cache. The cache gets a
- * __newindex, so that a function can take the place of each new chunk.
+/* Replaces the chunks of nginx's configuration. nginx loads each chunk at its first run, and keeps it in a table, the cache. The
+ * cache gets a __newindex, which replaces each new chunk by a function.
  *
- * nginx also runs the chunk that it has just stored, from a place on its stack below the call of __newindex. That place is learned
- * from a call like nginx's, and written only if it has the chunk. The manual does not say that indexes reach there, so this is
- * done in LuaJIT alone, where they do. */
+ * nginx then runs the chunk that it has just stored from its own slot on the Lua stack, below the call of __newindex. The slot's
+ * distance is learned from a call like nginx's, and the slot is written only if it has the chunk. Lua's manual does not say that
+ * a C function's indexes reach its caller's slots. In LuaJIT they do, so this is done in LuaJIT alone. */
 #include "binding/stack/stack.h"
 
 #if PB_LUAJIT
 
 #define MOST_BELOW 16
 
-/* Upvalue 1 is the value to look for; upvalue 2 gets the distance of its place from the arguments, or 0. */
+/* Upvalue 1 is the value to look for; upvalue 2 gets the distance of its slot from the arguments, or 0. */
 static int l_probe(lua_State *L)
 {
 	int below = 0;
@@ -23,7 +23,7 @@ static int l_probe(lua_State *L)
 	return 0;
 }
 
-/* How far below the arguments of __newindex the value lies that was pushed before the table. */
+/* Returns the distance from the arguments of __newindex down to the value that was pushed before the table; 0 if it is not found. */
 static int learn_distance(lua_State *L)
 {
 	int top = lua_gettop(L), below;
@@ -48,7 +48,8 @@ static int learn_distance(lua_State *L)
 	return below;
 }
 
-/* wrap(key, chunk) of upvalue 1, for the arguments of l_store. Leaves the chunk and the function that takes its place, or nil. */
+/* Call wrap, which is upvalue 1, for the arguments of l_store. Pushes the chunk (4) and wrap's result (5). Returns whether the result
+ * is a function. */
 static int wrapped(lua_State *L)
 {
 	lua_pushvalue(L, 3);
@@ -84,8 +85,8 @@ static int l_store(lua_State *L)
 	return 0;
 }
 
-/* core.wrap_chunks(cache, wrap): from now on, wrap(key, chunk) gets each new chunk of the cache, and returns the function that
- * takes its place. Returns whether the function also runs in the chunk's first run. */
+/* core.wrap_chunks(cache, wrap): from now on, wrap(key, chunk) is called for each new chunk of the cache, and returns the function
+ * that replaces it. Returns whether the chunk is replaced for its first run too. */
 static int l_wrap_chunks(lua_State *L)
 {
 	int below;

@@ -37,7 +37,7 @@ static int is_after_call(const struct pb_luajit_learner *w, uint64_t address)
 	return (code & 0xfc000000) == 0x94000000 || (code & 0xfffffc1f) == 0xd63f0000; /* BL, BLR */
 }
 
-/* The code ends with a jump out of the loop, or to its begin. */
+/* The code ends with a jump out of the loop, or to its start. */
 static int ends_with_jump(const struct pb_luajit_learner *w, uint64_t end)
 {
 	return (pb_luajit_number(w, end - 4) & 0xfc000000) == 0x14000000; /* B */
@@ -73,7 +73,7 @@ static int ends_with_jump(const struct pb_luajit_learner *w, uint64_t end)
 	return (pb_luajit_number(w, end - 5) & 0xff) == 0xe9;
 }
 
-/* As if there were a jump at each byte. */
+/* Instructions have no fixed length here, so each byte may begin the distance of a jump. */
 static int64_t jump_at(const struct pb_luajit_learner *w, uint64_t at)
 {
 	return 4 + (int64_t)(int32_t)pb_luajit_number(w, at);

@@ -42,14 +42,14 @@ struct pb_puc_loop {
 	uint64_t from, end;
 	uint32_t registers; /* bits of the callee-saved ones */
 	unsigned n;
-	uint16_t words[PB_PUC_WORDS_SEEN]; /* how far they are below the frame's end */
+	uint16_t words[PB_PUC_WORDS_SEEN]; /* distances below the frame's end */
 };
 
 /* A way to find the pc in such a frame. */
 struct pb_puc_way {
 	const struct pb_puc_loop *loop; /* NULL: in the CallInfo alone */
 	struct pf_puc_pc pc;
-	int lines, line; /* the lines that it has found, as bits, or whether it was ever right; the last one */
+	int lines, line; /* the lines that it has found, as bits, or whether it was ever right; the last of these lines */
 	unsigned wrong;
 };
 
@@ -102,7 +102,7 @@ struct pb_puc_learner {
 	/* The allocator that the state had. */
 	lua_Alloc alloc;
 	void *ud;
-	/* The function whose lines are looked for, and what the last look has found. */
+	/* The function whose lines are looked for, and the results of the last look. */
 	struct {
 		uint64_t at, code, saved, next;
 		uint8_t bytes[PB_PUC_PROTO];
@@ -113,7 +113,7 @@ struct pb_puc_learner {
 	struct pb_puc_ways called, running;
 	/* Interrupts; those in the loop itself, and in functions that it has called. */
 	unsigned traps, seen[2];
-	uint16_t wrong[PB_PUC_RUNNING][PB_PUC_WAYS]; /* while a way of `called` is right if that of `running` is */
+	uint16_t wrong[PB_PUC_RUNNING][PB_PUC_WAYS]; /* the times that a way of `called` disagreed with one of `running` */
 	/* The threads that wait for the thread of the check. */
 	lua_State *resumers[4];
 	unsigned n_resumers, checked, stepped;
@@ -166,13 +166,13 @@ void pb_puc_learn_allocation(struct pb_puc_learner *w);
 void pb_puc_add_running(struct pb_puc_learner *w, const struct pb_puc_loop *loop, const struct pf_registers *r);
 /* Interrupt a function, and choose the ways that find its lines. */
 void pb_puc_step(struct pb_puc_learner *w);
-/* Look at the function of which this is the address of the prototype. */
+/* Make the function with this prototype the probe. */
 void pb_puc_probe(struct pb_puc_learner *w, uint64_t proto);
 /* Is the probe the innermost function? */
 int pb_puc_runs_probe(struct pb_puc_learner *w, const struct pf_registers *r);
 /* Find the frame of a function, from the innermost one on. Returns 0 if there is none. */
 int pb_puc_find_frame(struct pb_puc_learner *w, const struct pb_puc_loop *loop, struct pf_c_frame *f);
-/* The probe's line by the pc in a frame; NULL: by that which Lua has saved. */
+/* The probe's line by the pc in a frame, or if that is NULL, by the pc that Lua has saved. */
 int pb_puc_line(struct pb_puc_learner *w, const struct pf_puc_pc *pc, struct pf_c_frame *f);
 void pb_puc_check(struct pb_puc_learner *w);
 

@@ -1,9 +1,9 @@
 /* The fourth part of learn_puc.c: fields that are only valid while an instruction allocates; and the place of the pc.
  *
  * In 5.2 and 5.3 the pc is in the CallInfo. In 5.1 and 5.4 it is a local variable of the interpreter's loop (luaV_execute), which
- * the compiler keeps in a callee-saved register, or in the loop's frame on the C stack, or in either: it depends on the instruction.
- * A function that allocates runs twice. In our allocator, the first run notes all places in the frames of its C callers that have an
- * address of the function's instructions. In the second run, the right ones have each line that allocates, in order. */
+ * the C compiler keeps in a callee-saved register, in the loop's frame on the C stack, or, depending on the instruction, in one of
+ * the two. A function that allocates runs twice. Our allocator notes in the first run all places in the frames of its C callers that have an
+ * address of the function's instructions. In the second run, the right places show each line that allocates, in order. */
 #include "binding/stack/learn_puc.h"
 
 #if !PB_LUAJIT
@@ -12,7 +12,7 @@
 #include "core/stack/own_thread.h"
 
 enum {
-	/* One bit for each line that allocates, from the first one on; and for those that may. */
+	/* One bit for each line that allocates, counted from the first such line; MORE_LINES also has a line that may. */
 	LINES = 1 | 1 << (PB_PUC_CLOSURE_LINE - PB_PUC_TABLE_LINE) | 7 << 3 | 1 << 7 | 1 << 9 | 1 << 11 | 1 << 14,
 	MORE_LINES = LINES | 1 << 13,
 	OTHER_LINE = 1 << 30,
@@ -231,7 +231,8 @@ static void add_registers(struct pb_puc_ways *ways, const struct pb_puc_loop *lo
 		}
 }
 
-/* The ways without a register or without a word are tried last: if the others are as good, they find more. */
+/* The ways without a register or without a word come last: among equally good ways the first is taken, and those with both find the
+ * pc more often. */
 static void add_ways(struct pb_puc_ways *ways, const struct pb_puc_loop *loop, uint32_t registers, int saved)
 {
 	struct pf_puc_pc pc = {.saved = (uint8_t)saved};

@@ -100,7 +100,7 @@ static void see(struct pb_puc_learner *w, const struct pf_registers *r)
 	const struct pb_puc_loop *before = NULL;
 
 	if (!pb_puc_runs_probe(w, r))
-		return; /* begin() and finish() */
+		return; /* in begin() or finish() */
 	if (!w->called.way->loop && w->seen[0] < ENOUGH) {
 		w->seen[0]++;
 		see_running(w, NULL, NULL);

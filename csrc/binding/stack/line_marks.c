@@ -1,9 +1,9 @@
 /* LuaJIT: marks in compiled code that distinguish its lines.
  *
  * Compiled code refers to its bytecode only at its snapshots, and there may be many lines between two of them. The compiler has a
- * mode, for LuaJIT's own profiler, in which it adds a snapshot at each change of the line, with a test that costs little. That
- * profiler itself is the program's: a process has one, and its start and its stop discard all compiled code. So we set the
- * mode alone, a number in the compiler's state. Code from before the start has no marks, and is shown as ranges of lines.
+ * mode, for LuaJIT's own profiler, in which it adds a snapshot at each change of the line, with a test that costs little. We
+ * leave that profiler itself to the program, since a process has only one, and its start and its stop discard all compiled code. So we
+ * set only the mode, a number in the compiler's state. Code from before the start has no marks, and is shown as ranges of lines.
  *
  * The number's place is learned from a Lua state of our own, whose profiler is started in two modes. */
 #include "binding/stack/luajit_profiler.h"

@@ -1,7 +1,7 @@
 /* LuaJIT's own profiler, without its timer and its signal.
  *
- * A process has one, and others can stop ours: lua_close stops it before the first finalizer runs, jit.profile.stop and jit.p stop it
- * at any time. LuaJIT's handler of SIGPROF must not be called then: it has no state any more, and if the program has started a
+ * A process has only one, and others can stop ours: lua_close stops it before the first finalizer runs, and jit.profile.stop and jit.p
+ * stop it at any time. LuaJIT's handler of SIGPROF must not be called then: it has no state any more, and if the program has started a
  * profiler of its own, the handler would count for that. Three words of LuaJIT's static memory tell what is running: the state (0:
  * none), the callback, and its data. They are found once, by the callback and the data of our first start. LuaJIT changes them on the
  * thread that runs the state, which is the thread that gets our signal, and it clears the state last. So the handler may be called
@@ -22,7 +22,7 @@ enum { THREAD_WORDS = 12 };
 static void (*handler)(int);              /* LuaJIT's handler of SIGPROF */
 static const volatile uintptr_t *profile; /* LuaJIT's three words: state, callback, data */
 
-/* --- whose it is ---------------------------------------------------------------------------------------------------- */
+/* --- the owner of LuaJIT's profiler --------------------------------------------------------------------------------- */
 
 static uintptr_t hook_word(void)
 {

@@ -86,7 +86,7 @@ int pb_engine_start(lua_State *L, struct pb_stack *p, const char **why);
 void pb_engine_stop(lua_State *L, struct pb_stack *p);
 enum pf_state pb_engine_classify(void *owner, uint64_t *function);
 void pb_engine_trigger(void *owner);
-/* Has the state of this global state an engine, so that compiled code stops for a trigger? */
+/* Does the Lua state with this global state have an engine, so that compiled code stops for a trigger? */
 int pb_engine_stops(uint64_t global);
 
 /* stack/unwind.c: the unwinder of this interpreter. start: learns its layout, unless it is known. Returns 0, or -ENOTSUP with
@@ -98,8 +98,8 @@ void pb_unwind_learn_more(lua_State *L, struct pb_stack *p);
 void pb_unwind(void *owner, const struct pf_registers *r, const struct pf_memory *m, struct pf_unwound *u);
 lua_State *pb_running_thread(const struct pb_stack *p, const struct pf_registers *r, const struct pf_memory *m);
 
-/* stack/line_marks.c: code that this state compiles from now on has more places where its line is known. p has been started.
- * Returns 1 if the caller must give the marks back; 0 if the state has them already, or cannot have them. */
+/* stack/line_marks.c: mark each change of the line in code that this state compiles from now on. p has been started. Returns 1 if
+ * the caller must call pb_marks_give; 0 if the state makes marks already, or cannot make them. */
 int pb_marks_take(const struct pb_stack *p);
 void pb_marks_give(const struct pb_stack *p);
 

@@ -84,8 +84,8 @@ int pf_accounting_enter(struct pf_accounting *a, const void *request, uint32_t p
  * `unattributed`. The same holds for leave. */
 int pf_accounting_exit(struct pf_accounting *a, const void *request, uint32_t outer);
 
-/* End the request's turn, since the request may yield, which no nested phase does. Returns the phase of the turn that continues
- * after it; 0 if no turn is open; -errno. */
+/* End the request's turn, since the request may yield. A nested phase cannot yield: if its turn is open, an error has interrupted it.
+ * Returns the phase in which the request continues; 0 if no turn is open; -errno. */
 int pf_accounting_leave(struct pf_accounting *a, const void *request);
 /* The request continues after a leave. keep: no other request can have run meanwhile, so a turn that is still open continues.
  * site: where it has waited (waits.h) since `from`, a value of `clock`; 0: it waited for the host. */
@@ -97,7 +97,8 @@ int pf_accounting_back(struct pf_accounting *a, const void *request, uint32_t ph
  * With a known parent, the request shares the parent's account, and a route >= 0 replaces the account's route. To change only the
  * route of a request, pass it as its own parent. Returns 1; 0 if the parent is not counted; -errno. */
 int pf_accounting_admit(struct pf_accounting *a, const void *request, const void *parent, int32_t route, int ended, double start);
-/* The main request of a request: itself, or the one whose subrequest it is. NULL: unknown. Call it with a main request first. */
+/* Returns the main request of a request, which may be the request itself; NULL if it is unknown. Call it with a main request
+ * first, from which the place of the pointer is learned. */
 const void *pf_accounting_main(struct pf_accounting *a, const void *request);
 /* The host has ended the request. */
 void pf_accounting_end(struct pf_accounting *a, const void *request);

@@ -1,5 +1,5 @@
-/* The main request of a subrequest. A request's structure has a pointer to its main request, which is followed by one to its
- * parent. In a main request the first points to the request itself, and the second is NULL, so their place is learned from one. */
+/* Finds the main request of a subrequest. A request's structure has a pointer to its main request, followed by one to its parent.
+ * In a main request the first points to the request itself, and the second is NULL. So their place is learned from a main request. */
 #include "core/resty/accounting_state.h"
 
 #include "core/base/peek.h"

@@ -1,5 +1,6 @@
-/* See c_frames.h. The table .eh_frame_hdr has the first address of each function in order, and the place of its entry in .eh_frame.
- * That has a program, which says for each instruction of the function where the caller's registers are. */
+/* See c_frames.h. The table .eh_frame_hdr lists the first address of each function in order, with the place of the function's entry in
+ * .eh_frame. The entry (FDE), and the part common to several functions (CIE), have programs of DW_CFA operations, which say for each
+ * instruction of the function where the caller's registers are. */
 #include "core/stack/c_frames.h"
 
 #include <errno.h>
@@ -20,10 +21,10 @@ enum { UNSIGNED_4 = 0x03, SIGNED_4_FROM_HERE = 0x1b, SIGNED_4_FROM_TABLE = 0x3b,
 enum kind { SAME, IN_MEMORY, SUM, OTHER_REGISTER, UNKNOWN };
 
 struct rules {
-	unsigned base; /* the frame's address is the value of this register and a distance */
+	unsigned base; /* the canonical frame address is the value of this register plus the distance */
 	int32_t distance;
 	uint8_t kind[RULES];
-	int32_t value[RULES]; /* a distance from the frame's address, or the number of a register */
+	int32_t value[RULES]; /* a distance from the canonical frame address, or the number of a register */
 };
 
 struct cursor {
@@ -72,7 +73,7 @@ static uint64_t number(struct cursor *c, unsigned size)
 	return v;
 }
 
-/* A number of any length. sign: it may be negative. */
+/* A LEB128 number. sign: it may be negative. */
 static inline uint64_t leb(struct cursor *c, int sign)
 {
 	uint64_t v = 0;
@@ -114,7 +115,7 @@ static int open_entry(struct cursor *c, const struct pf_memory *m, uint64_t at)
 	return c->failed || size < 4 || size > MOST_ENTRY ? -ENOENT : 0;
 }
 
-/* The place of the last entry whose function does not begin after an address; 0: there is none. */
+/* Find the last entry whose function begins at an address or before it. Returns its place; 0 if there is none. */
 static uint64_t find(const struct pf_code *code, const struct pf_memory *m, uint64_t address)
 {
 	struct {
@@ -147,7 +148,7 @@ static uint64_t find(const struct pf_code *code, const struct pf_memory *m, uint
 	return low ? table + (uint64_t)(int64_t)found : 0;
 }
 
-/* Read the part that is common to several functions. encoding: that of the functions' addresses */
+/* Read the part that is common to several functions. encoding: of the functions' addresses */
 static int read_common(struct entry *e, const struct pf_memory *m, uint64_t at, unsigned *encoding, int *has_size)
 {
 	struct cursor *c = &e->common;
@@ -220,8 +221,8 @@ static void set(struct rules *r, struct cursor *c, uint64_t number, enum kind ki
 	r->value[number] = value;
 }
 
-/* The frame of a stub of dynamic linking on x86-64 is found by an expression: from its instruction at n of 16 bytes on, it has pushed
- * a word. Other expressions are hardly ever used. */
+/* The frame of a stub of dynamic linking (PLT) on x86-64 is found by an expression: the stub has 16 bytes, and from byte n on, it has
+ * pushed a word. Other expressions are hardly ever used. */
 static void set_stub(struct rules *r, struct cursor *c, uint64_t address)
 {
 	static const uint8_t known[] = {0x77, 0x08, 0x80, 0x00, 0x3f, 0x1a, 0x30 /* n */, 0x2a, 0x33, 0x24, 0x22};
@@ -238,7 +239,7 @@ static void set_stub(struct rules *r, struct cursor *c, uint64_t address)
 	skip(c, end - c->at);
 }
 
-/* Execute a program up to an instruction. first: the rules at the function's beginning, NULL while they are made */
+/* Execute a program up to an instruction. first: the rules at the function's beginning; NULL while the common program makes them */
 static int execute(const struct entry *e, struct cursor *c, struct rules *r, const struct rules *first, uint64_t address)
 {
 	struct rules kept[REMEMBERED];
@@ -252,46 +253,46 @@ static int execute(const struct entry *e, struct cursor *c, struct rules *r, con
 		if (i == MOST_OPERATIONS)
 			return -ENOENT;
 		switch (op & 0xc0 ? op & 0xc0 : op) {
-		case 0x00: /* nothing */
-		case 0x2d: /* the return address is signed from here on */
+		case 0x00: /* DW_CFA_nop */
+		case 0x2d: /* DW_CFA_AARCH64_negate_ra_state: the return address is signed from here on */
 			break;
-		case 0x40: advance = low; break;
+		case 0x40: advance = low; break; /* DW_CFA_advance_loc, 1, 2, 4 */
 		case 0x02: advance = number(c, 1); break;
 		case 0x03: advance = number(c, 2); break;
 		case 0x04: advance = number(c, 4); break;
-		case 0x80: set(r, c, low, IN_MEMORY, distance(c, 0, e->data_unit)); break;
+		case 0x80: set(r, c, low, IN_MEMORY, distance(c, 0, e->data_unit)); break; /* offset, _extended, _sf */
 		case 0x05: n = leb(c, 0); set(r, c, n, IN_MEMORY, distance(c, 0, e->data_unit)); break;
 		case 0x11: n = leb(c, 0); set(r, c, n, IN_MEMORY, distance(c, 1, e->data_unit)); break;
-		case 0x14: n = leb(c, 0); set(r, c, n, SUM, distance(c, 0, e->data_unit)); break;
+		case 0x14: n = leb(c, 0); set(r, c, n, SUM, distance(c, 0, e->data_unit)); break; /* val_offset, _sf */
 		case 0x15: n = leb(c, 0); set(r, c, n, SUM, distance(c, 1, e->data_unit)); break;
-		case 0x07: set(r, c, leb(c, 0), UNKNOWN, 0); break;
-		case 0x08: set(r, c, leb(c, 0), SAME, 0); break;
-		case 0x09: n = leb(c, 0); set(r, c, n, OTHER_REGISTER, (int32_t)leb(c, 0)); break;
-		case 0x10: /* an expression, which only a few functions in assembler have */
+		case 0x07: set(r, c, leb(c, 0), UNKNOWN, 0); break; /* undefined */
+		case 0x08: set(r, c, leb(c, 0), SAME, 0); break; /* same_value */
+		case 0x09: n = leb(c, 0); set(r, c, n, OTHER_REGISTER, (int32_t)leb(c, 0)); break; /* register */
+		case 0x10: /* expression, val_expression: only a few functions in assembler have them */
 		case 0x16: set(r, c, leb(c, 0), UNKNOWN, 0); skip(c, leb(c, 0)); break;
-		case 0xc0:
+		case 0xc0: /* restore, _extended */
 		case 0x06:
 			n = op & 0xc0 ? low : leb(c, 0);
 			if (n < RULES && first)
 				set(r, c, n, first->kind[n], first->value[n]);
 			break;
-		case 0x0a:
+		case 0x0a: /* remember_state */
 			if (depth == REMEMBERED)
 				return -ENOENT;
 			kept[depth++] = *r;
 			break;
-		case 0x0b:
+		case 0x0b: /* restore_state */
 			if (depth == 0)
 				return -ENOENT;
 			*r = kept[--depth];
 			break;
-		case 0x0c: r->base = (unsigned)leb(c, 0); r->distance = distance(c, 0, 1); break;
+		case 0x0c: r->base = (unsigned)leb(c, 0); r->distance = distance(c, 0, 1); break; /* def_cfa, _sf */
 		case 0x12: r->base = (unsigned)leb(c, 0); r->distance = distance(c, 1, e->data_unit); break;
-		case 0x0d: r->base = (unsigned)leb(c, 0); break;
-		case 0x0e: r->distance = distance(c, 0, 1); break;
+		case 0x0d: r->base = (unsigned)leb(c, 0); break; /* def_cfa_register */
+		case 0x0e: r->distance = distance(c, 0, 1); break; /* def_cfa_offset, _sf */
 		case 0x13: r->distance = distance(c, 1, e->data_unit); break;
-		case 0x0f: set_stub(r, c, address); break;
-		case 0x2e: leb(c, 0); break;
+		case 0x0f: set_stub(r, c, address); break; /* def_cfa_expression */
+		case 0x2e: leb(c, 0); break; /* GNU_args_size */
 		default: return -ENOENT;
 		}
 		at += advance * e->code_unit;

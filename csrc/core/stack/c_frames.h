@@ -1,4 +1,4 @@
-/* C frames: from a function's registers to its caller's, by the unwind tables of the code (.eh_frame). */
+/* Finds the registers of a C function's caller, by the unwind tables of the code (.eh_frame). */
 #ifndef PF_C_FRAMES_H
 #define PF_C_FRAMES_H
 
@@ -19,7 +19,7 @@ struct pf_c_frame {
 	struct pf_registers r; /* unknown ones are 0 */
 	/* Filled in by pf_c_frame_look: the caller's stack pointer (the canonical frame address), and the function. 0: not yet */
 	uint64_t above, from, end;
-	int called;            /* r.ip is a return address, so it may be the end of the function */
+	int called;            /* r.ip is a return address, so it may be just behind the function */
 };
 
 /* The code of this process, as it was at the first call. Not for signal handlers. */

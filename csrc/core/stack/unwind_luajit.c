@@ -136,7 +136,8 @@ static int is_other_link(uint64_t link)
 	return (link & PF_LINK_MASK) != PF_LINK_LUA && link < PF_LUAJIT_STACK;
 }
 
-/* A function returns: base is that of the frame below already, pc still the link of the upper one, with its kind or without. */
+/* While a function returns, base is already that of the frame below, and pc is still the link of the frame above, with or without the
+ * bits of its kind. */
 static int top_below(const struct pf_luajit_view *v, struct top *t, uint64_t base, uint64_t pc)
 {
 	const uint64_t upper = base + (pc & ~(uint64_t)PF_LINK_MASK_P);

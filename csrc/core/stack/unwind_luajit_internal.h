@@ -3,9 +3,9 @@
  *   unwind_luajit.c         the running thread, its innermost function and the instruction
  *   unwind_luajit_frames.c  functions, the frames of a thread, and the threads that resumed it
  *   unwind_trace.c          compiled code: the trace, its snapshot, and the functions that are compiled into it
- *   unwind_trace_lines.c    the lines for which a stretch of compiled code stands
- *   unwind_trace_machine.c  its machine instructions: calls, exits, marks of lines
- *   unwind_trace_collector.c  the lines where it allocates, for which it calls the collector elsewhere */
+ *   unwind_trace_lines.c    the lines to which a stretch of compiled code belongs
+ *   unwind_trace_machine.c  the machine instructions of compiled code: calls, exits, marks of lines
+ *   unwind_trace_collector.c  the lines where compiled code allocates, for samples in a call of the collector */
 #ifndef PF_UNWIND_LUAJIT_INTERNAL_H
 #define PF_UNWIND_LUAJIT_INTERNAL_H
 
@@ -24,7 +24,7 @@ enum {
 	PF_LUAJIT_TAG_SHIFT = 47, /* a value's address is below its tag */
 };
 
-/* Of a program's address; and the registers that have the interpreter's base, and the address of its next instruction. */
+/* The bits of an address in user space; the registers that have the interpreter's base, and the address of its next instruction. */
 #if defined(__aarch64__)
 enum { PF_LUAJIT_ADDRESS_BITS = 48, PF_LUAJIT_BASE = 19, PF_LUAJIT_PC = 21 };
 #else

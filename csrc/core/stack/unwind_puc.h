@@ -16,10 +16,10 @@ enum pf_puc_kept { PF_PUC_NOT_KEPT, PF_PUC_NEXT, PF_PUC_CURRENT };
 struct pf_puc_pc {
 	uint8_t registers; /* enum pf_puc_kept */
 	uint8_t preferred; /* this register, or another one if this has no address of an instruction */
-	uint8_t alone;     /* this one only */
-	uint8_t saved;     /* but savedpc, if a register or a word of the frame has the same address */
-	uint8_t word;      /* likewise in a word of the loop's frame, if no register has it */
-	uint16_t below;    /* how far that is below the frame's end */
+	uint8_t alone;     /* only the preferred one is tried */
+	uint8_t saved;     /* savedpc comes first, if a register or a word of the frame has the same address */
+	uint8_t word;      /* enum pf_puc_kept: in a word of the loop's frame, if no register has it */
+	uint16_t below;    /* the word's distance below the frame's end */
 };
 
 struct pf_code;

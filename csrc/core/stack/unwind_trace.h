@@ -85,7 +85,7 @@ struct pf_trace_returns {
 	unsigned n;
 };
 void pf_trace_find_returns(const struct pf_luajit_view *v, struct pf_trace_returns *r);
-/* Has the trace called a function? Returns 0, or the number of the return address in its code, from 1 on. */
+/* Has the trace called a function? Returns 0, or the number of the return address in its code, from 1. */
 unsigned pf_trace_return(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_trace_returns *r, uint64_t *offset);
 /* The trace whose exit's stub or common exit handler runs, and the number of the exit. */
 int pf_trace_exit_number(const struct pf_luajit_view *v, struct pf_trace *t, uint32_t *k);

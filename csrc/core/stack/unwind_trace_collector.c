@@ -1,4 +1,4 @@
-/* The lines where compiled code allocates, for which it calls the collector elsewhere. */
+/* Finds the lines where compiled code allocates, for samples in the collector, which compiled code calls at another place. */
 #include "core/stack/unwind_trace.h"
 
 enum { READ_AT_ONCE = 64, IR_MOST = 1 << 12, PLACES_MOST = 32 };

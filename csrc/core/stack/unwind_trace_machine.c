@@ -1,4 +1,4 @@
-/* The unwinder for LuaJIT's compiled code: the machine instructions by which it calls functions, exits and marks lines. */
+/* The unwinder for LuaJIT's compiled code: the machine instructions that call functions, leave the trace and mark lines. */
 #include "core/stack/unwind_trace.h"
 
 #include <string.h>
@@ -15,8 +15,8 @@ int pf_trace_is_mark(const unsigned char *code)
 	return (load & 0xffc003e0) == 0x394002c0 && (jump & 0xff00001f) == 0x54000001; /* LDRB from X22, B.NE */
 }
 
-/* The words that may be return addresses, the most reliable first: a called function has its own in the link register until it
- * stores it in its frame; and later calls have frames closer to the stack pointer. */
+/* Lists the words that may be return addresses, the most reliable first. A called function has its return address in the link register
+ * until it stores it in its frame, and later calls have frames closer to the stack pointer. */
 void pf_trace_find_returns(const struct pf_luajit_view *v, struct pf_trace_returns *r)
 {
 	r->n = 0;
