@@ -2,8 +2,8 @@
  *
  * In 5.2 and 5.3 the pc is in the CallInfo. In 5.1 and 5.4 it is a local variable of the interpreter's loop (luaV_execute), which
  * the C compiler keeps in a callee-saved register, in the loop's frame on the C stack, or, depending on the instruction, in one of
- * the two. A function that allocates runs twice. Our allocator notes in the first run all places in the frames of its C callers that have an
- * address of the function's instructions. In the second run, the right places show each line that allocates, in order. */
+ * the two. A function that allocates runs twice. In the first run, our allocator notes all places in the frames of its C callers that
+ * have an address of the function's instructions. In the second run, the right places show each line that allocates, in order. */
 #include "binding/stack/learn_puc.h"
 
 #if !PB_LUAJIT
