@@ -110,7 +110,7 @@ local function admit(r, phase)
 end
 
 -- Call this if `enter` returned a negative `code`. Makes an unknown request known, and enters it if it is counted. Returns the
--- same as enter; 0 also in a hook within another one, whose turn goes on.
+-- same as enter; also 0 in a hook that another hook has called, since the outer turn continues.
 local function admit_and_enter(r, phase, code)
   if code == EBUSY and not nesting.in_hook() then return math.max(enter(r, phase + accounting.ANEW), 0) end
   if code ~= ENOENT then return 0 end
@@ -462,8 +462,8 @@ function M.worker()
     known = accounting.known() }
 end
 
--- The sums of all workers; `pause` is called now and then. This worker's counts are published first: a counter that a page has
--- shown never goes back, even if this worker is killed at once.
+-- The sums of all workers; `pause` is called now and then. This worker's counts are published first, so that a counter that a
+-- page has shown never goes back, even if this worker is killed immediately afterwards.
 local function sums(pause)
   if not config then return nil end
   publish()

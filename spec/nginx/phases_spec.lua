@@ -1,4 +1,4 @@
--- Every phase, in a block or in a file, with a hook in it or without: what it costs is counted in its phase of its request.
+-- Every phase, in a block or in a file, with or without a hook: its cost is counted in that phase of its request.
 local server = require "spec.nginx.server"
 local util = require "spec.support.util"
 

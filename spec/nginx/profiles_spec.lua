@@ -78,7 +78,7 @@ describe("resty.perf's profiles", function()
     assert.matches('filename="profile.pb.gz"', select(2, profile "seconds=0.1&as=pprof"), 1, true)
   end)
 
-  it("refuse what is not known", function()
+  it("refuse unknown formats, workers and events", function()
     for query, message in pairs { ["as=svg"] = "as: expected", ["workers=none"] = "workers: a process id",
       ["seconds=0"] = "seconds" } do
       local text, status = s:get("/perf?flame=" .. EVENT .. "&" .. query)

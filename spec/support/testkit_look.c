@@ -161,7 +161,7 @@ static int populate_code(uintptr_t at, uintptr_t end)
 static struct {
     struct range { uintptr_t from, to; } list[2][1024];
     size_t n;
-    int latest; /* which list */
+    int latest; /* index of the newer list */
 } present;
 
 /* A fork makes pages copy-on-write, and the child has no page tables for files. */

@@ -88,7 +88,7 @@ end
 local bad = 0
 
 -- Compare, and print a table.
--- @param[opt] most {[route] = {requests, calls}}: so much may be missing
+-- @param[opt] most {[route] = {requests, calls}}: the most that may be missing
 local function compare(title, most)
   local want, got = noted(), counted()
   local _, running, whole, sum = counted()

@@ -252,7 +252,7 @@ return {
   { class = "KernelSymbols", summary = "The symbols of a kernel.",
     { "resolve", "(addr)", "Find the symbol at an address of the kernel." },
     { "address", "(name)", "Find the address of a symbol of the kernel." },
-    { "count", "()", "How many symbols there are." },
+    { "count", "()", "The number of symbols." },
     { "close", "()", "Free its memory." } },
   { class = "BpfObject", summary = "The programs and maps of a BPF object file.",
     { "program", "(name)", "A program: {name=, type=, section=, fd=, id=}." },

@@ -347,7 +347,7 @@ M["resty.perf.status"] = {
 }
 M["resty.perf.metrics"] = {
   M["resty.perf.status"][1],
-  { "prefix", "string", "(since 0.2.0) what the names of all metrics begin with", default = "lua_perf" },
+  { "prefix", "string", "(since 0.2.0) the beginning of all metrics' names", default = "lua_perf" },
   { "labels", "table", "(since 0.2.0) `{name = text}`: labels that all samples have", any = true },
   { "without", "{string,...}", "(since 0.2.0) labels that are left out, whose values are added up: phase, status, method, kind, "
     .. "peer, line", any = true },

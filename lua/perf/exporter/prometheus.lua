@@ -9,7 +9,7 @@ local PART = 50 -- lines
 
 -- A new text.
 -- @param[opt] emit function(text), called for each part of the text; finish() returns the last one
--- @param[opt] prefix what all names of metrics begin with
+-- @param[opt] prefix the beginning of all metrics' names
 -- @param[opt] constant labels of all samples: array of name, text, ...
 -- @return head(metric, kind, help) begins a metric; sample(metric, value, label, text, ...) adds to it; finish() returns the text
 function M.new(emit, prefix, constant)

@@ -6,9 +6,9 @@
 -- step that encodes handles a few dozen spans. In nginx the same function runs in a timer instead (transport.spawn) and waits as
 -- nginx does.
 --
--- Only four numbers are counted, and each is changed in one place at a time, even if a debug hook sends: the spans that the queue
--- has taken and given out, those it `refused`, those that arrived (`sent`), and those of batches that are being sent (`flying`).
--- So it is always true that made = sent + dropped + queued: see Sender:stats.
+-- Sender:stats derives its numbers from counters: the spans that were pushed into the queue and taken from it, those that it
+-- `refused`, those that arrived (`sent`), and those of the batch that is being sent (`flying`). It derives them in a way that
+-- made = sent + dropped + queued holds at any moment, even if a debug hook sends.
 local at_exit = require "perf.base.at_exit"
 local core = require "perf.core"
 local clock = require "perf.base.clock"

@@ -68,7 +68,7 @@ end
 
 local resume
 
--- fn has ended, failed, or yielded: what others do before it goes on is not its cost.
+-- Stop counting when fn has returned, failed or yielded: the work of others before it continues is not its cost.
 local function stopped(co, costs, ok, ...)
   sending = false
   for list, cost in pairs_of(costs) do

@@ -1,7 +1,7 @@
 -- Lists of everything that has a name: events, PMUs, tracepoints, as tables that print well.
 --
--- A pattern is part of a name; with * or ? it is a glob over the whole name; with ^, $, % or [ a Lua pattern.  The name
--- of a kind also stands for all of that kind.  Case does not matter.
+-- A pattern is part of a name; with * or ? it is a glob over the whole name; with ^, $, % or [ a Lua pattern. The name
+-- of a kind also stands for all of that kind. Case does not matter.
 
 local core = require "perf.core"
 local argument = require "perf.base.argument"

@@ -9,7 +9,7 @@ local argument = require "perf.base.argument"
 
 local M = {}
 
-local MOST, OTHER = 1000, "(other)" -- names, which are kept for ever; and the name of all later ones
+local MOST, OTHER = 1000, "(other)" -- how many names are kept, for ever; the name of all later zones
 local numbers, names, known = {}, {}, 0
 
 local function number_of(name)
@@ -26,7 +26,7 @@ end
 -- The name of a zone's number; nil for a number of another Lua state.
 function M.name(number) return names[number] end
 
--- Name a number from core.new_zone; nil forgets it.
+-- Set the name of a number from core.new_zone; nil removes it.
 function M.set_name(number, name) names[number] = name end
 
 local set = core.set_zone

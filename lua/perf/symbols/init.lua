@@ -109,7 +109,7 @@ end
 
 function Kernel:__tostring() return ("perf.symbols.Kernel(%s)"):format(self.path) end
 
---- How many symbols there are.
+--- The number of symbols.
 -- @treturn integer
 function Kernel:count() return self.map:count() end
 

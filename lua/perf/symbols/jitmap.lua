@@ -28,7 +28,8 @@ function M.parse(text)
   local list = {}
   for line in text:gmatch "[^\n]+" do
     local start, size, name = line:match "^%s*0?x?(%x+)%s+0?x?(%x+)%s+(.+)"
-    start, size = start and tonumber("0x" .. start), size and tonumber("0x" .. size) -- a base of 16 may limit it to 32 bits
+    -- Some builds limit tonumber(start, 16) to 32 bits.
+    start, size = start and tonumber("0x" .. start), size and tonumber("0x" .. size)
     if size and size > 0 then list[#list + 1] = { start, start + size, name, #list } end
   end
   table.sort(list, function(a, b)

@@ -1,4 +1,4 @@
--- Counts the chunks of nginx's configuration without hooks in them: each runs by the hook of its phase.
+-- Counts the chunks of nginx's configuration that have no hooks: each is called by the hook of its phase.
 --
 -- nginx's Lua module loads a chunk at its first run in a worker, and stores it in a table of the registry, its cache. The key has
 -- the directive and the digest of the text. The key of a file has no directive, since several may name the same file.
@@ -52,9 +52,9 @@ local function maker_of_counted(hooks, key, make)
   end
 end
 
--- Run all chunks that nginx loads from now on by hooks.
+-- Let hooks call all chunks that nginx loads from now on.
 -- @param hooks by phase
--- @param[opt] cache nginx's, which is found without this
+-- @param[opt] cache nginx's cache (default: it is searched for)
 -- @param[opt] keeps whether the cache has the chunks themselves
 -- @return true; or nil and a message
 function M.install(hooks, cache, keeps)

@@ -1,5 +1,5 @@
--- Notices that lua_code_cache is off: each request has a new Lua state then, in which perf.start was never called. The worker's
--- first state leaves a mark in its dictionary, by which the others notice this.
+-- Detects that lua_code_cache is off: each request then has a new Lua state, in which perf.start was never called. The worker's
+-- first state leaves a mark in the shared dictionary, which the later states find.
 local pairs_of = require "perf.base.pairs"
 
 local M = {}

@@ -1,15 +1,15 @@
--- The counts of ended workers pass to the workers of another master here: during a binary upgrade (SIGUSR2) two masters run, and
+-- Passes the counts of ended workers to the workers of another master: during a binary upgrade (SIGUSR2) two masters run, and
 -- each has a separate shared dictionary.
 --
--- They pass through a file without a name that the first master opens in init_by_lua. Its workers have it, and so has the program
--- that it executes, since the descriptor stays open in exec. A worker that ends while another master runs appends its counts, and
--- any worker that counts the same events adds them to its own. The file:
+-- The counts pass through a file without a name that the first master opens in init_by_lua. Its workers inherit the descriptor,
+-- and so does the new master that it executes, since the descriptor stays open across exec. A worker that ends while another
+-- master runs appends its counts, and any worker that counts the same events adds them to its own. The file:
 --
 --   MASTERS doubles      process ids of the masters that have had workers
---   a double             how many entries were appended
+--   a double             the number of entries that were appended
 --   entries              "LENGTH LENGTH\n", the tag, the text
 --
--- A lock of the kernel, which ends with its owner, protects the file.
+-- A record lock (fcntl) protects the file: the kernel releases it when its owner ends.
 local ffi = require "ffi"
 
 ffi.cdef [[
@@ -30,9 +30,9 @@ local M = {}
 
 local ESRCH = 3
 local NAME, MASTERS, MOST_FILES = "lua-perf", 16, 1024
-local LARGEST = 16 * 2 ^ 20 -- bytes; older entries, which nobody has taken, are dropped then
+local LARGEST = 16 * 2 ^ 20 -- bytes; beyond that, entries that no worker has taken are dropped
 local HEAD = 8 * (MASTERS + 1)
-local TRIES, PAUSE = 200, 5000 -- for the lock, of a worker that ends; microseconds
+local TRIES, PAUSE = 200, 5000 -- attempts to get the lock; the microseconds between them
 local SETFD, CLOEXEC, SETLK, WRITE_LOCK, UNLOCK, END_OF_FILE = 2, 1, 6, 1, 2, 2
 
 local fd -- nil: there is no file
@@ -97,7 +97,7 @@ local function join()
   return true
 end
 
--- This worker's master has workers. Programs that the worker executes do not get the file.
+-- Note that this worker's master has workers. Programs that the worker executes do not inherit the file.
 function M.join()
   if not fd then return end
   mine = C.perf_resty_getppid()
@@ -146,7 +146,7 @@ local function append(tag, text)
 end
 
 -- Append an entry. Returns whether it is in the file.
--- @param tag the kind of the text: a text
+-- @param tag the kind of the text, a string
 function M.give(tag, text) return fd ~= nil and locked(TRIES, append, tag, text) end
 
 local function remove(tag)

@@ -1,4 +1,4 @@
--- Functions of nginx and its Lua module for any request, by its address. Some versions lack some of them.
+-- Functions of nginx and its Lua module that take the address of any request. Some versions lack some of them.
 local ffi = require "ffi"
 local pairs_of = require "perf.base.pairs"
 local get_request = require "resty.core.base".get_request
@@ -30,7 +30,7 @@ function M.variable(r, name)
   return ffi.string(value[0], size[0])
 end
 
--- When a request began, in seconds.
+-- The time at which a request began, in seconds.
 function M.start_time(r)
   return r == get_request() and ngx.req.start_time() or ffi.C.ngx_http_lua_ffi_req_start_time(r)
 end

@@ -34,14 +34,14 @@ end
 local USED = { route = true, phase = true, le = true, status = true, method = true, kind = true, peer = true, line = true }
 local OPTIONAL = { phase = true, status = true, method = true, kind = true, peer = true, line = true }
 
--- The exponents for bounds in seconds: those of the next greater bounds of the histograms.
+-- The histograms' bounds are powers of two in nanoseconds. Returns the exponents of the next greater ones for bounds in seconds.
 local function exponents(bounds)
   local list, last = {}, -1
   for i = 1, #bounds do
     local s = bounds[i]
-    if type(s) ~= "number" or not (s > 0 and s < 1e9) then argument.raisef("buckets: %s is no number of seconds", tostring(s)) end
+    if type(s) ~= "number" or not (s > 0 and s < 1e9) then argument.raisef("buckets: %s is not a time", tostring(s)) end
     local e = math.ceil(math.log(s * 1e9 + 1) / math.log(2))
-    if e < last then argument.raise "buckets: they have to ascend" end
+    if e < last then argument.raise "buckets: the bounds must ascend" end
     if e > last then list[#list + 1], last = e, e end
   end
   return list
@@ -52,11 +52,11 @@ end
 -- @return {prefix=, constant=, without=, times=}, the parameter of `text`
 function M.shape(opts)
   local shape = { prefix = (opts.prefix or "lua_perf") .. "_", constant = {}, without = {} }
-  if not shape.prefix:find "^[%a_:][%w_:]*$" then argument.raisef("prefix: '%s' is no name of a metric", shape.prefix) end
+  if not shape.prefix:find "^[%a_:][%w_:]*$" then argument.raisef("prefix: '%s' is not a metric's name", shape.prefix) end
   for _, name in ipairs(keys_of(opts.labels or {})) do
     local text = opts.labels[name]
     if type(name) ~= "string" or not name:find "^[%a_][%w_]*$" or USED[name] or type(text) ~= "string" then
-      argument.raisef("labels: '%s' is no name of a label, or is used already, or its value is no text", tostring(name))
+      argument.raisef("labels: '%s' is not a label's name, or is in use, or its value is not a string", tostring(name))
     end
     table.insert(shape.constant, name)
     table.insert(shape.constant, (utf8.valid(text)))

@@ -1,5 +1,6 @@
--- Hooks that are called by other hooks. Code of the outer hook runs, so its turn goes on; after an error in it, it does not.
-local M = { hooks = {} } -- the set of them
+-- Distinguishes a hook that another hook has called, so that the outer turn continues, from one that runs after an error in
+-- another hook.
+local M = { hooks = {} } -- the set of hooks
 
 -- Whether the hook that is running was called by another one.
 function M.in_hook()

@@ -17,7 +17,7 @@ local check = checks.options "resty.perf.start"
 
 M.sampler = sampler.new
 M.TIMERS = "(timer)" -- the route of timers
--- The route of a timer if each has its own: where its function begins.
+-- The route of a timer if each function has its own. Its name is the place where the function begins.
 function M.timer_route(fn)
   local info = debug.getinfo(fn, "S")
   return routes.valid(("%s %s:%d"):format(M.TIMERS, info.short_src, info.linedefined))

@@ -5,7 +5,7 @@
 -- workers find a job in the shared dictionary when they next look, once a second, and leave their results there:
 --
 --   profile               the newest job, as JSON, while it runs
---   profile ID            how many workers have a result
+--   profile ID            the number of workers that have a result
 --   profile ID N          the Nth: "P" and the profile as speedscope's JSON, or "E", the error's code and its message
 local accounting = require "resty.perf.accounting"
 local argument = require "perf.base.argument"
@@ -25,8 +25,8 @@ local zone = require "perf.profile.zone"
 local M = {}
 
 local LONGEST = 60
-local ROUTES = 4096 -- the samples of further ones have no zone
-local LATE = 10 -- seconds: workers that have no result then have ended, or are blocked
+local ROUTES = 4096 -- the samples of routes with higher numbers have no zone
+local LATE = 10 -- seconds after the end; workers without a result have ended or are blocked
 local PAUSE = 0.05
 
 local timer = ngx.timer.at -- before it is wrapped
@@ -36,7 +36,7 @@ local seen -- the id of the newest job
 
 -- Zones ---------------------------------------------------------------------------------------------------------------
 
--- A route has a number in the accounting.
+-- Show this name on a route's samples. The number is that of the route in the accounting.
 function M.name_route(number, name)
   if not running or number >= ROUTES then return end
   local z = core.new_zone()
@@ -52,8 +52,8 @@ end
 
 -- One worker ----------------------------------------------------------------------------------------------------------
 
--- Not a closure: its variables would be lost with a request that has ended. If stop raises an error, another profile can still
--- begin, and the waiting request goes on.
+-- Not a closure, since its variables would be lost when the request that made it ends. If stop raises an error, another profile
+-- can still begin, and the waiting request continues.
 local function finish(_, mine)
   running = nil
   local ok, prof, message, code = pcall(mine.profiler.stop, mine.profiler)
@@ -154,8 +154,8 @@ function M.follow(dict, routes)
 end
 
 -- Wait for the results of other workers.
--- @param[out] profiles those that came
--- @param wanted how many there should be
+-- @param[out] profiles gets the profiles that have arrived
+-- @param wanted the number of results to wait for
 -- @return the message and code of a worker that has failed
 local function collect(dict, job, profiles, wanted)
   local message, code = "no worker has answered", "ETIMEDOUT"
@@ -240,7 +240,7 @@ function M.profile(event, seconds, opts, dict, routes)
   local workers = opts.workers
   if type(workers) == "string" and workers ~= "all" then argument.raise("workers: a process id or \"all\" expected", 3) end
   if not (seconds > 0 and seconds <= LONGEST) then
-    return nil, ("seconds: a number above 0, at most %d, expected, got %s"):format(LONGEST, tostring(seconds)), "EINVAL"
+    return nil, ("seconds: a number above 0 and at most %d expected, got %s"):format(LONGEST, tostring(seconds)), "EINVAL"
   end
   local prof, message, code
   if workers == "all" and ngx.worker.count() == 1 or workers == ngx.worker.pid() then workers = nil end

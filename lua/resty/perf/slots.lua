@@ -101,7 +101,7 @@ local function claim(dict, prefix, n)
   if not ok then return nil, message end
   local text = dict:get(prefix .. "slot " .. n)
   if select(2, parse(text)) == generation then return { number = n, generation = generation + 1, claim = key }, text end
-  dict:delete(key) -- another worker has been quicker
+  dict:delete(key) -- another worker has taken the record meanwhile
 end
 
 -- Write a record, and give up the claim. Returns nil or the dictionary's error.

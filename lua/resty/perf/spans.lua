@@ -27,7 +27,7 @@ function M.check(tracer)
 end
 
 -- Begin the span of a request that is counted.
--- @param start when it began, in seconds
+-- @param start the time at which it began, in seconds
 function M.begin(tracer, r, route, start)
   open[key(r)] = tracer:start(route, { kind = "server", parent = tracer:extract(header) or false,
     start_ns = start * 1e9 })

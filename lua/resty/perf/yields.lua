@@ -210,7 +210,7 @@ function M.install(ngx, turns, hooks, modules)
   patch(debug.getregistry().__tcp_cosocket_mt)
 
   local location = ngx.location
-  -- The name of the subrequest's route. The host says what is wrong with a call whose arguments are no request.
+  -- The name of the subrequest's route. nginx itself refuses invalid arguments.
   local function path(uri)
     if type(uri) ~= "string" and type(uri) ~= "number" then return "" end
     return hooks.find(tostring(uri):match "^[^?]*")

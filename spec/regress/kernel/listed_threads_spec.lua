@@ -32,7 +32,7 @@ describe("a listing of threads that lacks some", function()
     end
   end)
 
-  it("is taken at last, since a process may start threads all the time", function()
+  it("is accepted after many attempts, since a process may start threads all the time", function()
     lacking = math.huge
     assert.equal(2, #host.threads(kit.getpid()))
   end)

@@ -205,8 +205,8 @@ describe("resty.perf.metrics", function()
   it("refuses options that Prometheus would refuse", function()
     for message, opts in pairs { ["prefix: '1x_'"] = { prefix = "1x" }, ["labels: 'a-b'"] = { labels = { ["a-b"] = "x" } },
       ["labels: 'route'"] = { labels = { route = "x" } }, ["labels: 'a'"] = { labels = { a = 1 } },
-      ["without: 'route'"] = { without = { "route" } }, ["buckets: x is no"] = { buckets = { "x" } },
-      ["buckets: 0 is no"] = { buckets = { 0 } }, ["have to ascend"] = { buckets = { 1, 0.1 } } } do
+      ["without: 'route'"] = { without = { "route" } }, ["buckets: x is not"] = { buckets = { "x" } },
+      ["buckets: 0 is not"] = { buckets = { 0 } }, ["bounds must ascend"] = { buckets = { 1, 0.1 } } } do
       local ok, err = pcall(exposition.shape, opts)
       assert.is_false(ok)
       assert.truthy(err:find(message, 1, true), err)
