@@ -61,7 +61,7 @@ local function counted()
   return t, of("running_" .. EVENT), of("worker_" .. EVENT .. "_total"), of("unattributed_" .. EVENT .. "_total") + routes
 end
 
--- Load for some seconds, and what happens meanwhile: happen(second) is called in each one.
+-- Load the server for some seconds. happen(second) is called in each of them.
 local function drive(seconds, happen)
   local done = s.dir .. "/done"
   local parts = {}

@@ -30,7 +30,7 @@ static struct {
 	int kept;          /* reference to {function, thread, object that is finalized when the state closes} */
 	unsigned serial;   /* of the installation */
 	const void *state; /* identifies the state */
-	atomic_int pid;    /* the process in which it was made; 0: none. That of a parent does not count */
+	atomic_int pid;    /* the process that installed the handler; 0: none. A parent's does not count */
 	int tid;
 	volatile sig_atomic_t held, asked; /* asked: the signal */
 	uint64_t since; /* pf_wall_ns */

@@ -4,9 +4,9 @@
  * is short, since a trap takes 20 us in some virtual machines. While the loop has called a function, the line is that of the loop's
  * last instruction.
  *
- * An arm64 process cannot trap itself. There a timer interrupts a function that spends nearly all of its time on one line, whose
- * instructions save no pc: some of the time in the loop, the rest in C functions that the loop calls. Such samples do not tell an
- * instruction from its neighbours on the line, so only the ways that are right while the loop has called the allocator are tried. */
+ * An arm64 process cannot single-step itself. There a timer interrupts a function that spends nearly all of its time on one line. The
+ * instructions of that line save no pc, and run partly in the loop and partly in C functions that it calls. Such samples do not
+ * distinguish the instructions of one line, so the only ways to be tried are those that are right while the loop calls the allocator. */
 #include "binding/stack/learn_puc.h"
 
 #if !PB_LUAJIT
@@ -61,7 +61,7 @@ static const char text[] = "return function(a, b, t, begin)\n"
 enum { FIRST_LINE = 4, LAST_LINE = FIRST_LINE };
 enum { MOST_CALLS = 10000, SHORTEST = 20000, LONGER = 30000 /* nanoseconds between samples */ };
 enum { ENOUGH = 40 /* samples of the loop, and as many of the functions that it calls */ };
-enum { MOST_WRONG = 250 /* of 1,000 samples: some are of the line before, and a wrong way has hardly one on the line */ };
+enum { MOST_WRONG = 250 /* of 1,000 samples: some belong to the line before, while a wrong way finds hardly any on the line */ };
 #endif
 
 static void see_running(struct pb_puc_learner *w, const struct pb_puc_loop *loop, struct pf_c_frame *f)
@@ -185,7 +185,7 @@ static void set_timer(unsigned long ns)
 	syscall(SYS_timer_settime, timer, 0, &once, NULL);
 }
 
-/* A program that repeats itself must not keep step with the samples, so they are not taken at regular times. */
+/* The program repeats itself, so samples at regular times could hit the same instructions again and again. */
 static void on_trap(int sig, siginfo_t *info, void *context)
 {
 	struct pb_puc_learner *w = stepping;

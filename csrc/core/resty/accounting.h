@@ -76,7 +76,7 @@ typedef int pf_accounting_get_variable(void *request, const char *name, size_t n
 
 /* A phase of a request begins. Returns 1 + the phase that it runs within (0 for none), which the caller passes to
  * pf_accounting_exit; 0 for a request that is not counted; -ENOENT for an unknown request. -EBUSY: a turn of the request is open,
- * and the phase is none that runs within it. Either the caller is called by the code of that turn, which goes on, or an error has
+ * and the phase cannot run within it. Either the caller is called by the code of that turn, which goes on, or an error has
  * interrupted the turn; then the caller adds PF_ACCOUNTING_ANEW to the phase. */
 #define PF_ACCOUNTING_ANEW 256
 int pf_accounting_enter(struct pf_accounting *a, const void *request, uint32_t phase);

@@ -53,7 +53,7 @@ struct pf_snapshot {
 	uint64_t pc;   /* of the next instruction */
 };
 
-/* The slots of a snapshot: for those whose values the compiler knew (functions, and links of frames) the reference to the constant,
+/* The slots of a snapshot. A slot whose value the compiler knew (a function, or a frame's link) has the reference to that constant,
  * which is not 0. */
 struct pf_trace_slots {
 	const struct pf_trace *trace;

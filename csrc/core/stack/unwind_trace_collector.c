@@ -61,8 +61,8 @@ static int function_of(const struct pf_luajit_view *v, const struct pf_trace *t,
 	return pf_trace_function(v, t, frame->function != 0, frame->function, pc, f);
 }
 
-/* Compiled code calls the collector at the start of a loop, for all that the loop allocates, and once before the loop, for what
- * is allocated before. If only one function allocates, inlined or not, report that function. Otherwise report the function that
+/* Compiled code calls the collector at the start of a loop for all allocations of the loop, and once before the loop for those
+ * before it. If only one function allocates, inlined or not, report that function. Otherwise report the function that
  * called the collector, at the lines where it allocates or calls. */
 int pf_trace_allocations(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, uint32_t *k, struct pf_snapshot *s,
 			 struct pf_luajit_lines *lines)

@@ -28,7 +28,7 @@ describe("a hook that flushes", function()
     if jit then jit.on() end
   end)
 
-  it("neither loses nor repeats an element of the queue, at whatever instruction", function()
+  it("neither loses nor repeats an element of the queue, whichever instruction it interrupts", function()
     local at, more = 0, true
     while more do
       at = at + 1

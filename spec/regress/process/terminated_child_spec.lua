@@ -1,5 +1,5 @@
--- The story: one Lua state of a process has the handler of SIGTERM, and a flag said that one had it. The child of a fork got it,
--- but not the thread of that state: in the child no state could install the handler, and none could clear the flag.
+-- The story: one Lua state of a process has the handler of SIGTERM, and a flag said that one had it. The child of a fork
+-- inherited the flag, but not that state's thread: no state of the child could install the handler, and none could clear it.
 local util = require "spec.support.util"
 
 describe("a handler for SIGTERM of another process", function()

@@ -41,7 +41,7 @@ describe("resty.perf.shared_waits", function()
   -- Takes the record over and writes it, as a new worker does.
   local function take_over(shown) assert.is_nil(host:run(function() return shared_waits.writer(dict, {}, shown).add() end)) end
 
-  it("adds up what has no room", function()
+  it("adds up the rows that have no room", function()
     local routes, sum = {}, 0
     for i = 1, MOST + 500 do routes[i], sum = "/a", sum + i end
     leave_record(routes)
