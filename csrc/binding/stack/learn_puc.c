@@ -188,6 +188,13 @@ void pb_puc_give(struct pb_puc_learner *w, int from, int to)
 	lua_xmove(w->S, w->T, to - from + 1);
 }
 
+void pb_puc_give_function(struct pb_puc_learner *w, lua_CFunction fn)
+{
+	lua_pushlightuserdata(w->S, w);
+	lua_pushcclosure(w->S, fn, 1);
+	lua_xmove(w->S, w->T, 1);
+}
+
 void pb_puc_call(struct pb_puc_learner *w, int n)
 {
 	if (lua_pcall(w->T, n, 0, 0) != 0)
@@ -198,8 +205,7 @@ void pb_puc_call(struct pb_puc_learner *w, int n)
 static void run(struct pb_puc_learner *w)
 {
 	w->n = 0;
-	lua_pushlightuserdata(w->T, w);
-	lua_pushcclosure(w->T, look, 1);
+	pb_puc_give_function(w, look);
 	pb_puc_call(w, 0);
 	pb_puc_give(w, PB_PUC_OUTER, PB_PUC_OUTER);
 	pb_puc_call(w, 0);
@@ -244,7 +250,8 @@ static lua_State *ended(struct pb_puc_learner *w, lua_CFunction fn)
 {
 	lua_State *L = lua_newthread(w->S);
 
-	lua_pushcfunction(L, fn);
+	lua_pushcfunction(w->S, fn);
+	lua_xmove(w->S, L, 1);
 	pb_puc_resume(L, w->S, 0);
 	return L;
 }
@@ -403,20 +410,16 @@ static void load(struct pb_puc_learner *w)
 	n += (size_t)snprintf(program + n, sizeof program - n, "end\n%s", ending);
 	if (luaL_loadbuffer(w->T, program, n, "=perf") != 0)
 		pb_puc_fail(w, "the probe's text");
-	lua_pushlightuserdata(w->T, w);
-	lua_pushcclosure(w->T, look, 1);
-	lua_pushlightuserdata(w->T, w);
-	lua_pushcclosure(w->T, pass, 1);
+	pb_puc_give_function(w, look);
+	pb_puc_give_function(w, pass);
 	lua_pushinteger(w->T, (lua_Integer)(2 * (atomic_fetch_add(&loads, 1) + 1000))); /* for strings that no run made before */
 	if (lua_pcall(w->T, 3, PB_PUC_C_ONE - PB_PUC_ONE, 0) != 0)
 		pb_puc_fail(w, "the probe");
-	lua_pushlightuserdata(w->T, w);
-	lua_pushcclosure(w->T, look, 1);
-	lua_pushlightuserdata(w->T, w);
-	lua_pushcclosure(w->T, more, 1);
-	lua_pushcfunction(w->T, light);
-	lua_pushcfunction(w->T, light_more);
-	lua_xmove(w->T, w->S, PB_PUC_FREE - PB_PUC_ONE);
+	pb_puc_give_function(w, look);
+	pb_puc_give_function(w, more);
+	lua_xmove(w->T, w->S, PB_PUC_LIGHT - PB_PUC_ONE);
+	lua_pushcfunction(w->S, light);
+	lua_pushcfunction(w->S, light_more);
 }
 
 /* Not inlined: while the check runs, the C stack between two threads must not be larger than what the unwinder looks at. */
@@ -464,7 +467,8 @@ int pb_learn_puc(lua_State *L, const struct pf_memory *m, struct pf_puc_layout *
 		w->m = m;
 		w->l = l;
 		lua_sethook(S, NULL, 0, 0); /* a new thread inherits its creator's hook */
-		lua_pushcfunction(S, learn);
+		lua_pushcfunction(L, learn); /* by L, which can catch an error */
+		lua_xmove(L, S, 1);
 		lua_pushlightuserdata(S, w);
 		status = lua_pcall(S, 1, 0, 0);
 		lua_pop(L, 1);

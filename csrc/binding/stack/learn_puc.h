@@ -150,8 +150,11 @@ int32_t pb_puc_number(const uint8_t *bytes, unsigned offset);
  * thread's. The check at the end finds a wrong choice. */
 void pb_puc_choose(struct pb_puc_learner *w, unsigned offset);
 uint16_t pb_puc_chosen(struct pb_puc_learner *w, const char *what);
-/* Copy an index of S's stack onto T's; call the function on T's stack with n arguments. */
+/* Objects are made in S, since an error for lack of memory can only be caught there: T is in no call, and Lua 5.1 would end the
+ * process. Copy indexes of S's stack onto T's; push a function onto T's stack, with the learner as its upvalue; call the function on
+ * T's stack with n arguments. */
 void pb_puc_give(struct pb_puc_learner *w, int from, int to);
+void pb_puc_give_function(struct pb_puc_learner *w, lua_CFunction fn);
 void pb_puc_call(struct pb_puc_learner *w, int n);
 int pb_puc_resume(lua_State *L, lua_State *from, int n);
 

@@ -183,10 +183,8 @@ void pb_puc_check(struct pb_puc_learner *w)
 	w->n_resumers = 1;
 	if (luaL_loadbuffer(w->T, text, sizeof text - 1, "=perf check") != 0)
 		pb_puc_fail(w, "the check's text");
-	for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-		lua_pushlightuserdata(w->T, w);
-		lua_pushcclosure(w->T, functions[i], 1);
-	}
+	for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+		pb_puc_give_function(w, functions[i]);
 	status = lua_pcall(w->T, 4, 0, 0);
 	if (status != 0 || w->checked != CHECKS)
 		pb_puc_fail(w, "the check");

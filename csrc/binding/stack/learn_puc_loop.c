@@ -280,7 +280,8 @@ void pb_puc_learn_allocation(struct pb_puc_learner *w)
 	struct pf_puc_layout *l = w->l;
 
 	l->loop.code = pf_own_code();
-	lua_pushcfunction(w->T, grows);
+	lua_pushcfunction(w->S, grows);
+	lua_xmove(w->S, w->T, 1);
 	run_with(w, see_stack);
 	if (l->relative)
 		l->thread.stack = pb_puc_chosen(w, "stack");

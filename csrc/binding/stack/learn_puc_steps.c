@@ -244,25 +244,36 @@ static void begin_running(struct pb_puc_learner *w)
 }
 #endif
 
+/* Put the arguments t, begin and finish on T's stack, above the function. */
+static void give_arguments(struct pb_puc_learner *w)
+{
+	lua_newtable(w->S);
+	lua_pushinteger(w->S, 3);
+	lua_setfield(w->S, -2, "x");
+	lua_pushcfunction(w->S, begin);
+	lua_pushcfunction(w->S, finish);
+	lua_xmove(w->S, w->T, 3);
+}
+
+/* Raises no error, which would leave the signal taken. */
 static int call(struct pb_puc_learner *w)
 {
-	lua_pushvalue(w->T, -1);
+	lua_pushvalue(w->T, -4);
 	lua_pushinteger(w->T, 1);
 	lua_pushinteger(w->T, 2);
-	lua_newtable(w->T);
-	lua_pushinteger(w->T, 3);
-	lua_setfield(w->T, -2, "x");
-	lua_pushcfunction(w->T, begin);
-	lua_pushcfunction(w->T, finish);
+	for (int i = 0; i < 3; i++)
+		lua_pushvalue(w->T, -6);
 	return lua_pcall(w->T, 5, 0, 0);
 }
 
 static void run(struct pb_puc_learner *w)
 {
 	const uint32_t generation = pf_fork_generation();
-	int status = call(w); /* binds the C library's functions, and grows the stack */
 	sigset_t trap, before;
+	int status;
 
+	give_arguments(w);
+	status = call(w); /* binds the C library's functions, and grows the stack */
 	sigemptyset(&trap);
 	sigaddset(&trap, SIGTRAP);
 	pthread_sigmask(SIG_UNBLOCK, &trap, &before);

@@ -67,3 +67,28 @@ describe("a profiler at safe points that starts without memory", function()
     assert.equal("end", output)
   end)
 end)
+
+-- The story: PUC Lua's learner made objects in a thread that was in no call. Without memory Lua 5.1 ended the process, and newer
+-- versions left the learner by way of the main thread. Then SIGTRAP stayed taken, and the next learner single-stepped too early:
+-- a crash.
+describe("a start of PUC Lua's unwinder without memory", function()
+  it("fails, and the next one works", function()
+    requires { puc = true, registers = true }
+    local output = util.shell(([[timeout -s KILL 100 %s -e '
+      local core, kit = require "perf.core", require "testkit"
+      local function attempt(n)
+        kit.fail_alloc(n, core.unwinds)
+        return core.unwinds()
+      end
+      local _, all = kit.fork(function() return (kit.fail_alloc(0, core.unwinds)) end)
+      assert(tonumber(all) > 100, "nothing was learned")
+      for n = 1, all do
+        if math.fmod(n, 5) == 1 or n > all - 150 then
+          local status, text = kit.fork(attempt, n)
+          if text ~= "true" then print(n, status, text) end
+        end
+      end
+      io.write "end"']]):format(util.lua()))
+    assert.equal("end", output)
+  end)
+end)
