@@ -349,7 +349,8 @@ int pb_engine_start(lua_State *L, struct pb_stack *p, const char **why)
 
 void pb_engine_stop(lua_State *L, struct pb_stack *p)
 {
-	memset(&at, 0, sizeof at);
+	if (pb_luajit_profiler_ours(p))
+		memset(&at, 0, sizeof at);
 	pb_luajit_profiler_stop(L, p);
 }
 
