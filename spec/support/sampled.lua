@@ -1,7 +1,7 @@
 --- Stacks that the unwinder finds in the handler of a clock's signals, without a profiler.
 local kit = require "testkit"
 
-local PERIOD, LONGEST = 50000, 180e9 -- nanoseconds of CPU time; an emulated machine takes 30 samples a second at worst
+local PERIOD, LONGEST = 50000, 180e9 -- nanoseconds of CPU time; long, since emulated machines take few samples
 
 local sampled = {}
 
