@@ -148,11 +148,16 @@ static void take(int n)
 			sigaction(signals[i], &action, NULL);
 }
 
-static void give_stops(lua_State *L)
+static void drop_stops(lua_State *L)
 {
 	if (stops.at.claimed)
 		pb_engine_stop(L, &stops.stack);
 	pf_sampling_disclaim(&stops.at);
+}
+
+static void give_stops(lua_State *L)
+{
+	drop_stops(L);
 	stops.taken = 0;
 	stops.stack.global = 0;
 }
@@ -245,18 +250,53 @@ static int l_on_terminate(lua_State *L)
 	return pb_bool(L, is_taken(SIGTERM));
 }
 
-/* core.stop_points(): a signal stops the program in compiled code and in any coroutine, from now until the handler is removed. */
+static void take_stops(lua_State *L)
+{
+	const char *why;
+
+	if (PB_LUAJIT && pf_sampling_claim(&stops.at) == 0 && pb_engine_start(L, &stops.stack, &why) < 0)
+		pf_sampling_disclaim(&stops.at);
+}
+
+/* A function that starts or stops LuaJIT's profiler for the program; the upvalues are the original, and whether it stops. Ours must
+ * not run meanwhile: LuaJIT would forget the mode of the program's, and compiled code would have no samples of it. */
+static int l_program_profiler(lua_State *L)
+{
+	const int starts = lua_isfunction(L, 2) && (lua_isnoneornil(L, 1) || lua_isstring(L, 1)); /* else it raises an error */
+	const int ours = stops.taken && is_mine(L) && (starts || lua_toboolean(L, lua_upvalueindex(2)));
+	int n;
+
+	if (ours)
+		drop_stops(L);
+	n = lua_tocfunction(L, lua_upvalueindex(1))(L);
+	if (ours)
+		take_stops(L); /* not while the program's runs */
+	return n;
+}
+
+/* core.stop_points([profile]): a signal stops the program in compiled code and in any coroutine, from now until the handler is
+ * removed. profile: LuaJIT's module jit.profile, whose functions then share LuaJIT's profiler with us. */
 static int l_stop_points(lua_State *L)
 {
+	static const char *const shared[] = {"start", "stop"};
 	const char *why;
 
 	if (!is_mine(L) || stops.taken)
 		return 0;
 	stops.taken = 1;
 	stops.stack.at = &stops.at;
-	if (PB_LUAJIT && pf_sampling_claim(&stops.at) == 0 && pb_engine_start(L, &stops.stack, &why) < 0)
-		pf_sampling_disclaim(&stops.at);
+	take_stops(L);
 	pb_unwind_start(L, &stops.stack, &why);
+	for (int i = 0; i < 2 && lua_istable(L, 1); i++) {
+		lua_getfield(L, 1, shared[i]);
+		if (lua_iscfunction(L, -1)) {
+			lua_pushboolean(L, i);
+			lua_pushcclosure(L, l_program_profiler, 2);
+			lua_setfield(L, 1, shared[i]);
+		} else {
+			lua_pop(L, 1);
+		}
+	}
 	return 0;
 }
 

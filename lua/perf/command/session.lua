@@ -50,7 +50,10 @@ function modes.record(opts)
   local p, message = perf.profiler { event = opts.events, freq = opts.freq, period = opts.period, native = opts.native,
     coroutines = opts.coroutines }
   if p then
-    if p.method == "registers" then core.stop_points() end
+    if p.method == "registers" then
+      local ok, profile = pcall(require, rawget(_G, "jit") and "jit.profile" or nil)
+      core.stop_points(ok and profile or nil)
+    end
     local ok
     ok, message = p:start()
     if not ok then p = nil end
