@@ -49,6 +49,7 @@ static const char text[] = "local up = 1\n"
 enum { FIRST_LINE = 3, LAST_LINE = 11 };
 enum { TRAP_FLAG = 0x100, MOST_STEPS = 8000, TRACE = 2 /* TRAP_TRACE */ };
 enum { ENOUGH = MOST_STEPS };
+enum { EXACT = 1 };
 enum { MOST_WRONG = 30 /* of 1,000 machine instructions */ };
 
 #else
@@ -62,6 +63,7 @@ static const char text[] = "return function(a, b, c, begin)\n"
 			   "end\n";
 enum { FIRST_LINE = 3, LAST_LINE = FIRST_LINE };
 enum { MOST_CALLS = 10000, SHORTEST = 20000, LONGER = 30000 /* nanoseconds between samples */ };
+enum { EXACT = 0 /* samples differ by chance: the first of the good ways is taken */ };
 enum { ENOUGH = 40 /* samples of the loop, and as many of the functions that it calls */ };
 enum { MOST_WRONG = 250 /* of 1,000 samples: a few belong to other lines, while a wrong way finds hardly any on the line */ };
 #endif
@@ -235,8 +237,15 @@ static int interrupt(struct pb_puc_learner *w)
 	return status;
 }
 
+/* Any register may hold an earlier instruction's address of the same line, so a way must name its register. */
 static void begin_running(struct pb_puc_learner *w)
 {
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < w->called.n; i++)
+		if (!w->called.way[i].loop || w->called.way[i].pc.preferred)
+			w->called.way[n++] = w->called.way[i];
+	w->called.n = n;
 	w->running = w->called;
 	w->running.n = w->called.n < PB_PUC_RUNNING ? w->called.n : PB_PUC_RUNNING;
 	for (unsigned i = 0; i < w->running.n; i++) {
@@ -296,7 +305,7 @@ static void run(struct pb_puc_learner *w)
 void pb_puc_step(struct pb_puc_learner *w)
 {
 	uint8_t closure[64];
-	unsigned least = UINT32_MAX;
+	unsigned least = UINT32_MAX, most;
 
 	if (luaL_loadbuffer(w->T, text, sizeof text - 1, "=perf steps") != 0 || lua_pcall(w->T, 0, 1, 0) != 0)
 		pb_puc_fail(w, "the steps' text");
@@ -304,17 +313,18 @@ void pb_puc_step(struct pb_puc_learner *w)
 	pb_puc_probe(w, pb_puc_word(closure, w->l->closure.proto));
 	begin_running(w);
 	run(w);
+	most = (w->seen[0] + w->seen[1]) * MOST_WRONG / 1000;
 	for (unsigned k = 0; k < w->running.n; k++)
 		for (unsigned i = 0; i < w->called.n; i++) {
 			const struct pb_puc_way *running = &w->running.way[k], *called = &w->called.way[i];
 
 			if (running->loop == called->loop && running->lines && running->line == LAST_LINE &&
-			    running->wrong + w->wrong[k][i] < least) {
+			    running->wrong + w->wrong[k][i] < least && (EXACT || (k == i && least > most))) {
 				least = running->wrong + w->wrong[k][i];
 				take(w->l, running, called);
 			}
 		}
-	if (least > (w->seen[0] + w->seen[1]) * MOST_WRONG / 1000)
+	if (least > most)
 		pb_puc_fail(w, "this build of Lua does not keep the address of the running instruction where it can be found");
 }
 #else
