@@ -183,6 +183,30 @@ scrape_configs:
     assert.truthy(s:get "/perf?format=json":find('"sample":2', 1, true))
   end)
 
+  -- The story: the pages had kept ngx.sleep from before it was wrapped, so other requests' turns interrupted theirs.
+  it("end their turn when they pause", function()
+    s = server.start { server = [[
+      location /route { content_by_lua_block { perf.content(function() perf.route(ngx.var.arg_name) end) } }
+      location /counted { content_by_lua_block { perf.content(perf.metrics) } }
+      location /shown { content_by_lua_block { ngx.req.set_uri_args "format=json" perf.content(perf.status) } }]],
+      init_worker = [[ app.start{events='page-faults:u,task-clock', waits=true}
+        local sleep = ngx.sleep
+        function ngx.sleep(...) ngx.shared.test:incr("sleeps", 1, 0) return sleep(...) end]],
+      http = [[server { listen unix:$dir/sleeps; location / { content_by_lua_block {
+        ngx.say(ngx.shared.test:get "sleeps" or 0) } } }]] }
+    local function sleeps() return tonumber((util.shell(("curl -s --unix-socket %s/sleeps http://x/"):format(s.dir)))) end
+    for i = 1, 60 do s:get("/route?name=r" .. i) end
+    for _, path in ipairs { "/counted", "/shown" } do
+      local before = sleeps()
+      s:wait(function()
+        assert.equal(8, s:load(path, 8, 4))
+        return sleeps() > before
+      end)
+    end
+    s:wait(function() return s:worker().known == 0 end)
+    assert.equal(0, s:worker().abandoned)
+  end)
+
   it("raise mistakes of profile at the caller's line", function()
     s = server.start { init_worker = "app.start{events='page-faults:u'}", server = [[
       location /call { content_by_lua_block {
