@@ -121,3 +121,46 @@ describe("resty.perf, when hooks meet within a request:", function()
     assert.equal(0, abandoned)
   end)
 end)
+
+-- The story: after an error in the log phase of a request that had no other Lua, the next request at the same address was taken for
+-- the same one, so two of five were counted.
+describe("resty.perf counts each of some requests whose only Lua raises an error", function()
+  local TIMES = 5
+  local phases = { "rewrite", "access", "content", "header_filter", "body_filter", "log" }
+
+  before_each(function() requires(server.needs) end)
+  after_each(server.stop)
+
+  for mode, form in pairs { ["with hooks"] = 'perf.PHASE(function() error "boom" end)', ["with auto"] = 'error "boom"' } do
+    it(mode, function()
+      local locations = { 'location = /set { set_by_lua_block $x { return perf.set(function() error "boom" end) } return 200; }' }
+      for _, phase in ipairs(phases) do
+        local answer = phase == "content" and "" or phase == "log" and "return 200 x;" or "alias $dir/nginx.conf;"
+        locations[#locations + 1] = ("location = /%s { %s %s_by_lua_block { %s } }"):format(phase, answer, phase,
+          (form:gsub("PHASE", phase)))
+      end
+      local s = server.start { log = " ", init_worker = "app.start{events='task-clock'}",
+        install = mode == "with auto" and "{auto=true}" or "", server = table.concat(locations, "\n") }
+      for _, phase in ipairs { "set", unpack(phases) } do
+        for _ = 1, TIMES do s:get("/" .. phase) end
+        s:get "/worker" -- its request closes the account of the last one
+        s:wait(function() return s:worker()["requests:/" .. phase] end)
+        assert.equal(TIMES, s:worker()["requests:/" .. phase], phase)
+      end
+      for _ = 1, TIMES do s:get "/log?1" s:get "/set" end
+      assert.equal(2 * TIMES, s:worker()["requests:/log"])
+      local seen = tonumber(s:get "/metrics":match "\nlua_perf_seen_requests_total (%d+)")
+      local w, counted = s:worker(), 0
+      for key, n in pairs(w) do counted = counted + (key:find "^requests:/" and n or 0) end
+      assert.truthy(seen >= 9 * TIMES and seen <= counted, seen .. " " .. counted)
+    end)
+  end
+
+  it("also if they are not sampled", function()
+    local s = server.start { log = " ", init_worker = "app.start{events='task-clock', sample=3}", server = [[
+      location = /log { return 200; log_by_lua_block { perf.log(function() perf.content(error, "boom") end) } } ]] }
+    for _ = 1, 9 do s:get "/log" end
+    assert.equal(9, tonumber(s:get "/metrics":match "\nlua_perf_seen_requests_total (%d+)"))
+    assert.equal(3, s:worker()["requests:/log"])
+  end)
+end)

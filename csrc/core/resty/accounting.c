@@ -118,11 +118,33 @@ static uint32_t ask(const void *function, const void *request)
 	return v > 0 ? (uint32_t)v : 0;
 }
 
+static struct pf_accounting_end *add_end(const struct pf_accounting *a, const void *request, size_t n)
+{
+	pf_accounting_add_end *add = (pf_accounting_add_end *)(uintptr_t)a->add_end;
+
+	return add ? add((void *)(uintptr_t)request, n) : NULL;
+}
+
+/* Whether this is the request that ended last, and not a later one at the same address, whose list does not have the mark. */
+static int is_ending(const struct pf_accounting *a, const void *request, uint32_t phase)
+{
+	const struct pf_accounting_end *e;
+
+	if (a->ended != request || !a->add_end)
+		return a->ended == request && phase == a->after;
+	e = add_end(a, request, 0); /* it may be where the mark was */
+	do
+		e = e ? e->next : NULL;
+	while (e && e != a->ended_mark);
+	return e != NULL;
+}
+
 static void note_end(struct pf_accounting *a, const void *request)
 {
 	uint32_t method;
 
 	a->ended = request;
+	a->ended_mark = add_end(a, request, 0);
 	if (!a->waits)
 		return;
 	method = ask(a->get_method, request);
@@ -163,8 +185,7 @@ static void on_end(void *data)
 /* Ask the host to call on_end when a request ends. */
 static int ask_for_end(struct pf_accounting *a, const void *request)
 {
-	pf_accounting_add_end *add = (pf_accounting_add_end *)(uintptr_t)a->add_end;
-	struct pf_accounting_end *e = add((void *)(uintptr_t)request, sizeof(struct end));
+	struct pf_accounting_end *e = add_end(a, request, sizeof(struct end));
 
 	if (!e)
 		return -ENOMEM;
@@ -245,7 +266,7 @@ int pf_accounting_enter(struct pf_accounting *a, const void *request, uint32_t p
 	int r;
 
 	phase &= ~(uint32_t)PF_ACCOUNTING_ANEW;
-	if (a->ended && (a->ended != request || phase != a->after))
+	if (a->ended && !is_ending(a, request, phase))
 		close_ended(a);
 	e = pf_accounting_find(a, request);
 	if (!e)

@@ -63,10 +63,12 @@ int pf_accounting_open(struct pf_accounting **out, struct pf_meter *meter, uint3
 void pf_accounting_close(struct pf_accounting *a);
 
 /* How the host reports the end of a request: add(request, n) returns NULL, or a struct that begins as below and whose data points
- * to n bytes that live as long as the request. The host calls handler(data) once, perhaps after pf_accounting_close. */
+ * to n bytes that live as long as the request. The host calls handler(data) once, perhaps after pf_accounting_close. The structs of
+ * a request form a list, the newest first; the host empties it before it calls the handlers. */
 struct pf_accounting_end {
 	void (*handler)(void *data);
 	void *data;
+	const struct pf_accounting_end *next;
 };
 typedef struct pf_accounting_end *pf_accounting_add_end(void *request, size_t n);
 

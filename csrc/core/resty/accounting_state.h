@@ -32,7 +32,8 @@ struct pf_accounting {
 	uint32_t nested, after;
 	uint32_t ends;     /* ends that the host has still to report; after close (meter is NULL) the last one frees the struct */
 	uint32_t account;  /* of the open turn, or PF_ACCOUNTING_NONE */
-	const void *ended; /* the request that ended last, while its account is open */
+	const void *ended; /* the request that ended last, while its account is open; and what was added to its list then */
+	const struct pf_accounting_end *ended_mark;
 	struct pf_waits *waits; /* NULL: waits are not counted */
 	struct pf_watch *watch; /* the caller's watcher; NULL: none */
 	uint32_t cpu;           /* the word that counts CPU time; 0: none */

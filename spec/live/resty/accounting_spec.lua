@@ -225,8 +225,9 @@ describe("resty.perf.accounting", function()
       assert.equal(0, accounting.admit(address(i), i == 19 and -1 or 0, 0, 0))
       accounting.enter(address(i), CONTENT)
     end
-    assert.equal(0, accounting.admit(address(21), 0, 1, 0)) -- not for a request that has ended
-    assert.equal(3, #ends)
+    assert.equal(0, accounting.admit(address(21), 0, 1, 0)) -- a request that has ended has a mark
+    assert.equal(4, #ends)
+    assert.is_true(ends[4].handler == nil)
     ends[1].handler(ends[1].data)
     accounting.balance()
     assert.equal(2, accounting.known())
