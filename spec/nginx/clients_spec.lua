@@ -35,6 +35,12 @@ describe("resty.perf and its clients", function()
     } do
       assert.equal(status, post("/perf", headers), table.concat(headers, ", "))
     end
+    -- Without a Host, and with a host in the request line, which is the one that counts.
+    assert.equal(403, select(2, s:get("/perf?do=start", "-0 -X POST -H 'Host:'")))
+    for target, status in pairs { ["http://attacker.example"] = 403, ["http://localhost"] = 200 } do
+      local line = ("-X POST --request-target '%s/perf?do=start'"):format(target)
+      assert.equal(status, select(2, s:get("/perf", line)), target)
+    end
     assert.equal(403, post("/secret", {}))
     assert.equal(403, post("/secret", { token }))
     assert.equal(200, post("/secret", { "X-Perf-Token: open sesame" }))

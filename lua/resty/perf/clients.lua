@@ -98,7 +98,11 @@ end
 function M.foreign()
   local var = ngx.var
   local host, origin, site = var.http_host, var.http_origin, var.http_sec_fetch_site
-  if host and not is_ours(host, var.server_name) then return "Host is neither an address nor the server_name of nginx.conf" end
+  if not host and ngx.req.http_version() < 2 then return "a Host is missing" end
+  -- nginx's own `host` is that of the request line, if it has one.
+  for _, name in ipairs { host or var.host, var.host } do
+    if not is_ours(name, var.server_name) then return "Host is neither an address nor the server_name of nginx.conf" end
+  end
   if site == "cross-site" or site == "same-site" or origin and origin:gsub("^%w+://", "") ~= host then
     return "from another site"
   end
