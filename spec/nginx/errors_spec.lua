@@ -122,8 +122,8 @@ describe("resty.perf, when hooks meet within a request:", function()
   end)
 end)
 
--- The story: after an error in the log phase of a request that had no other Lua, the next request at the same address was taken for
--- the same one, so two of five were counted.
+-- The story: after an error in the log phase of a request that had no other Lua, the next request at the same address was taken
+-- for the same one, so two of five were counted.
 describe("resty.perf counts each of some requests whose only Lua raises an error", function()
   local TIMES = 5
   local phases = { "rewrite", "access", "content", "header_filter", "body_filter", "log" }
@@ -136,8 +136,8 @@ describe("resty.perf counts each of some requests whose only Lua raises an error
       local locations = { 'location = /set { set_by_lua_block $x { return perf.set(function() error "boom" end) } return 200; }' }
       for _, phase in ipairs(phases) do
         local answer = phase == "content" and "" or phase == "log" and "return 200 x;" or "alias $dir/nginx.conf;"
-        locations[#locations + 1] = ("location = /%s { %s %s_by_lua_block { %s } }"):format(phase, answer, phase,
-          (form:gsub("PHASE", phase)))
+        local block = ("location = /PHASE { %s PHASE_by_lua_block { %s } }"):format(answer, form)
+        locations[#locations + 1] = (block:gsub("PHASE", phase))
       end
       local s = server.start { log = " ", init_worker = "app.start{events='task-clock'}",
         install = mode == "with auto" and "{auto=true}" or "", server = table.concat(locations, "\n") }

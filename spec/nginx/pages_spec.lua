@@ -232,7 +232,9 @@ scrape_configs:
     assert.equal(200, select(2, s:get "/perf?flame=page-faults:u&seconds=0.1"))
     assert.equal(400, select(2, s:get "/perf?flame=nonsense"))
     assert.equal("nonsense: unknown event\n", (s:get "/perf?flame=nonsense"))
-    assert.equal(500, select(2, s:get "/perf?flame=task-clock&seconds=1000"))
+    for _, seconds in ipairs { "1000", "61", "0", "-1", "nan", "x", "", "1&seconds=2" } do
+      assert.equal(400, select(2, s:get("/perf?flame=task-clock&seconds=" .. seconds)), seconds)
+    end
     assert.equal(403, select(2, s:get("/perf?flame=task-clock", "-H 'Sec-Fetch-Site: cross-site'")))
     s:send "/perf?flame=task-clock&seconds=3" -- the client has disconnected
     assert.equal(409, select(2, s:get "/perf?flame=task-clock&seconds=0.1"))

@@ -87,8 +87,12 @@ describe("resty.perf's profiles", function()
     end
     local text, status = s:get "/perf?flame=nonsense&workers=all"
     assert.same({ 400, "nonsense: unknown event\n" }, { status, text })
+    for _, pid in ipairs { 1, s:master(), 0, -1, 1.5, "nan", 2 ^ 31 } do -- the answer came after ten seconds
+      assert.same({ ("workers: no worker has the process id %s\n"):format(pid), 404 },
+        { s:get("/perf?flame=task-clock&seconds=60&workers=" .. pid) })
+    end
     text, status = s:get("/perf?flame=nonsense&seconds=0.1&workers=" .. s:workers()[1])
-    assert.truthy(status == 400 or status == 500)
+    assert.equal(400, status)
     assert.matches("nonsense: unknown event", text)
   end)
 end)

@@ -44,6 +44,15 @@ local head = ffi.new("double[?]", MASTERS + 1) -- head[MASTERS]: the number of e
 -- Whether a process exists.
 function M.is_alive(pid) return C.perf_resty_kill(pid, 0) == 0 or ffi.errno() ~= ESRCH end
 
+-- Whether a number is the process id of a worker of this master. Without /proc, whether the process exists.
+function M.is_worker(pid)
+  if not (pid >= 1 and pid < 2 ^ 31 and pid % 1 == 0 and M.is_alive(pid)) then return false end
+  local f = io.open(("/proc/%d/stat"):format(pid))
+  local text = f and f:read "*a"
+  if f then f:close() end
+  return not text or tonumber(text:match ".*%) %a (%d+)") == C.perf_resty_getppid()
+end
+
 local function is_master(pid) return pid > 0 and M.is_alive(pid) end
 
 local function read_head() return C.perf_resty_pread(fd, head, HEAD, 0) == HEAD end

@@ -120,6 +120,8 @@ local function send_profile(prof, form, name)
   ngx.print((prof[form](prof)))
 end
 
+local STATUS_OF = { EBUSY = 409, EINVAL = 400, ESRCH = 404 }
+
 local function text_of(arg) return type(arg) == "string" and arg or nil end
 
 local function flame(perf, args)
@@ -127,11 +129,13 @@ local function flame(perf, args)
   if reason then return refuse(403, reason) end
   local form = args.as or "flamegraph"
   if not FORMS[form] then return refuse(400, "as: expected flamegraph, folded, pprof or speedscope") end
+  local seconds = args.seconds == nil and 2 or tonumber(text_of(args.seconds))
+  if not seconds then return refuse(400, "seconds: number expected") end
   local workers = text_of(args.workers)
-  local called, prof, message, code = pcall(perf.profile, text_of(args.flame) or "task-clock", tonumber(args.seconds) or 2,
+  local called, prof, message, code = pcall(perf.profile, text_of(args.flame) or "task-clock", seconds,
     { workers = tonumber(workers) or workers, route = text_of(args.route) })
   if not called then return refuse(400, argument.why(prof)) end
-  if not prof then return refuse(code == "EBUSY" and 409 or 500, message) end
+  if not prof then return refuse(STATUS_OF[code] or 500, message) end
   send_profile(prof, form, "profile")
 end
 

@@ -14,6 +14,7 @@ local clock = require "perf.base.clock"
 local copy = require "perf.base.copy"
 local core = require "perf.core"
 local ffi = require "ffi"
+local handover = require "resty.perf.handover"
 local json = require "perf.base.json"
 local load_profile = require "perf.profile.load"
 local merged = require "perf.profile.merged"
@@ -247,6 +248,8 @@ function M.profile(event, seconds, opts, dict, routes)
   if not workers then
     prof, message, code = begin(event, seconds, routes)
     if prof then prof, message, code = result_of(prof) end
+  elseif workers ~= "all" and not handover.is_worker(workers) then
+    return nil, ("workers: no worker has the process id %s"):format(tostring(workers)), "ESRCH"
   elseif dict then
     prof, message, code = profile_workers(event, seconds, workers ~= "all" and workers or nil, dict, routes)
   else
