@@ -254,6 +254,7 @@ unsigned pb_creator(struct pb_stack *p, lua_State *L, uint32_t *frames, unsigned
 	lua_pop(L, 2);
 	for (; node && n < PF_STACK_DEPTH; node = pf_stacks_node_at(s, node)->parent)
 		frames[n++] = pf_stacks_node_at(s, node)->frame;
+	p->at->cut |= node != 0;
 	return n;
 }
 

@@ -79,5 +79,6 @@ unsigned pb_walk(struct pb_stack *p, lua_State *L, int level, uint32_t *frames)
 				L = r->from;
 				walk(L, 0, &places);
 			}
+	p->at->cut = places.deep;
 	return places.n ? pb_creator(p, L, frames, places.n) : 0;
 }

@@ -100,6 +100,8 @@ void pf_sampler_flush(struct pf_sampling *at, const uint32_t *frames, unsigned n
 			zone = p->kind.zone;
 			base = stack_of(s, zone, frames, n);
 		}
+		if (at->cut && n)
+			s->failures[PF_UNWIND_DEEP] += p->count;
 		p->node = pf_sampler_add(s, with_state(s, base, &p->kind), p->kind.chain, p->weight, p->count);
 	}
 	pf_moments_resolve(&s->moments, &s->at.pending);

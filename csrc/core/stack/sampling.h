@@ -18,6 +18,7 @@ struct pf_sampling {
 	struct pf_pendings pending;
 	volatile sig_atomic_t own; /* the profiler itself runs on the thread, and may change the stacks */
 	uint8_t running, claimed;
+	uint8_t cut;         /* the stack of the last safe point had more frames than PF_STACK_DEPTH */
 	uint32_t generation; /* pf_fork_generation at the claim */
 	int tid;             /* the thread that is sampled */
 	/* Adds the pending samples to the stack of n frames, innermost first. Called between enter and leave. */
