@@ -178,10 +178,10 @@ M["perf.record"] = {
 M["perf.profiler"] = {
   { "event", "string|table", "the event to sample, a name as in perf stat -e or a table of attr fields; context-switches is "
     .. "weighted by the time off the CPU, in nanoseconds; with a period, by the number of switches", default = "task-clock" },
-  { "freq", "integer", "samples a second (default: 999 for clocks and hardware counters)", least = 1, what = samples,
-    excludes = { "period" } },
+  { "freq", "integer", "samples a second (default: 999 for clocks and hardware counters); for clocks at most 20,000", least = 1,
+    what = samples, excludes = { "period" } },
   { "period", "integer", "the event's count from one sample to the next, instead of `freq` (default: 1 for all events except "
-    .. "clocks and hardware counters, which makes the profile exact)", least = 1, what = samples },
+    .. "clocks and hardware counters, which makes the profile exact); for clocks at least 50,000 ns", least = 1, what = samples },
   { "native", "boolean", "true adds the C and kernel functions of the call chain", default = false },
   { "coroutines", "string", "\"resumer\" shows a coroutine under the stack that resumed it, \"creator\" under the stack that "
     .. "made it, \"alone\" by itself", default = "alone", oneof = { "alone", "resumer", "creator" } },

@@ -16,6 +16,7 @@ local argument = require "perf.base.argument"
 local M = {}
 
 local DEFAULT_FREQ = 999
+local MOST_FREQ, LEAST_PERIOD = 20000, 50000 -- of a clock
 local TIMELINE = 100000 -- samples
 
 -- Options -------------------------------------------------------------------------------------------------------------
@@ -56,6 +57,10 @@ local function set_rate(attr, opts)
   elseif not (attr.sample_period or attr.sample_freq) then
     if is_clock(attr) or open.is_hardware(attr) then attr.sample_freq = DEFAULT_FREQ else attr.sample_period = 1 end
   end
+  if not is_clock(attr) then return end
+  -- With less time between two signals their handler would leave none to the program, which would never end.
+  if attr.sample_freq then attr.sample_freq = math.min(tonumber(attr.sample_freq), MOST_FREQ) end
+  if attr.sample_period then attr.sample_period = math.max(tonumber(attr.sample_period), LEAST_PERIOD) end
 end
 
 -- A filter that excludes our own system calls: the return from the signal handler would be a sample and cause another signal, and
@@ -172,7 +177,8 @@ local function arm(self)
   if self.opts.native then from, to = interpreter_code() end
   local sampler, message, code = core.profiler(ev, { exact = weighed == "exact", switches = weighed == "switches",
     native = self.opts.native, may_ask = may_ask(self.spec, attr, filter, method), by_descriptor = by_descriptor,
-    coroutines = self.opts.coroutines, hidden = hidden, safe_point = method ~= "registers", freq = attr.sample_freq,
+    coroutines = self.opts.coroutines, hidden = hidden, safe_point = method ~= "registers",
+    freq = attr.sample_freq or is_clock(attr) and math.floor(1e9 / attr.sample_period) or nil,
     code_start = from, code_end = to, timeline = self.opts.timeline == true and TIMELINE or self.opts.timeline or 0 })
   if not sampler then
     ev:close()
@@ -189,7 +195,10 @@ local function disarm(self)
   self.sampler, self.ev = nil, nil
 end
 
-local function check(p, method) return argument.check_object(p, Profiler, "Profiler", method) end
+-- The check is made here, since this file's functions are hidden: a profile shows nothing of its own stop.
+local function check(p, method)
+  return getmetatable(p) == Profiler and p or argument.check_object(p, Profiler, "Profiler", method)
+end
 
 --- Start profiling. The event counts the calling thread.
 -- @treturn boolean true @fails "EBUSY" when it runs already, or 64 others do; at safe points also when another profiler of this
