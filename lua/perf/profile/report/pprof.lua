@@ -86,7 +86,9 @@ local function encode(prof, put)
   local add_function, add_location, add_mapping = table_of(put, 5), table_of(put, 4), table_of(put, 3)
   local event, unit = str(prof.event), str(prof.unit == "ns" and "nanoseconds" or prof.unit == "" and "count" or prof.unit)
   local value_type = number(1, event) .. number(2, unit)
-  put(bytes(1, number(1, str "samples") .. number(2, str "count")) .. bytes(1, value_type))
+  -- The type of a value is known by its name, so the two must differ.
+  local counted = prof.event ~= "samples"
+  put((counted and bytes(1, number(1, str "samples") .. number(2, str "count")) or "") .. bytes(1, value_type))
 
   local function mapping_of(name)
     return add_mapping(name, function() return number(5, str(name)) .. number(7, 1) .. number(8, 1) .. number(9, 1) end)
@@ -117,7 +119,8 @@ local function encode(prof, put)
       zone_key = zone_key or str "zone"
       label = bytes(3, number(1, zone_key) .. number(2, str(sample.zone)))
     end
-    put(bytes(2, bytes(1, concat(ids, "", 1, #stack)) .. bytes(2, exact(sample.count or 1) .. exact(sample.weight)) .. label))
+    local values = (counted and exact(sample.count or 1) or "") .. exact(sample.weight)
+    put(bytes(2, bytes(1, concat(ids, "", 1, #stack)) .. bytes(2, values) .. label))
   end
 
   if prof.started then put("\72" .. varint(floor(prof.started * 1e9))) end
@@ -139,7 +142,8 @@ local function gzip()
   return stream
 end
 
---- Write a profile for pprof: two values for each sample, the number of samples and the event's count.
+--- Write a profile for pprof: two values for each sample, the number of samples and the event's count. (One value
+-- for an event that is called "samples", as that of folded stacks.)
 -- @function Profile:pprof
 -- @tparam[opt] string path the file; without it the bytes are returned
 -- @treturn string|boolean the bytes, or true @fails if the file cannot be written
