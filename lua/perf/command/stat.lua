@@ -178,13 +178,13 @@ local function amount(v, unit)
   return format.commas(v < 1000 and math.floor(v * 100 + 0.5) / 100 or math.floor(v + 0.5)) .. "   "
 end
 
-local function text_of_several(results, title)
+local function text_of_several(results, title, runs)
   local rows, wall = means_of(results)
   for i, e in ipairs(rows) do
     rows[i] = e.mean and { "  " .. amount(e.mean, e.unit), e.label, ("+- %.2f %%"):format(e.percent) }
       or { ("  %s   "):format(e.unsupported and "<not supported>" or "<not counted>"), e.label, e.why or "" }
   end
-  return ("\n%s, mean of %d runs:\n\n%s\n\n  %s elapsed  +- %.2f %%\n"):format(title, #results,
+  return ("\n%s, mean of %s runs:\n\n%s\n\n  %s elapsed  +- %.2f %%\n"):format(title, runs,
     format.align(rows, { true }), format.ns(wall.mean), wall.percent)
 end
 
@@ -244,8 +244,9 @@ local function count(opts, words, here)
   if not ended then return nil, message, code end
   local title = opts.pid and "process " .. opts.pid or opts.all_cpus and "all CPUs"
   if #words > 0 then title = (title and title .. " during " or "") .. table.concat(words, " ") end
-  local text, c = text_of(results[1], title, opts)
-  if #results > 1 then text = text_of_several(results, title) end
+  local finished = #results < runs and ("%d of %d"):format(#results, runs) or tostring(runs)
+  local text, c = text_of(results[1], runs > #results and #results == 1 and title .. ", run " .. finished or title, opts)
+  if #results > 1 then text = text_of_several(results, title, finished) end
   try(deliver(text, function() return runs > 1 and json_of_several(results) or c:json() end, opts))
   return run.status(ended)
 end

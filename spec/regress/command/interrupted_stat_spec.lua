@@ -31,9 +31,26 @@ describe("an interrupt", function()
         util.write_file(dir .. "/a.sh", "echo >>n; [ $(wc -l <n) -lt 3 ] || { kill -INT $PPID; " .. ending .. "; }\n")
         local output, status = luaperf(dir, "luaperf stat -r 100 -e task-clock:u sh a.sh")
         assert.equal(-SIGINT, status, output)
-        assert.matches("sh a.sh, mean of 2 runs:\n", output, 1, true)
+        assert.matches("sh a.sh, mean of 2 of 100 runs:\n", output, 1, true)
       end)
     end
+  end)
+
+  -- The story: a program that failed in the first of three runs got the table of one run, as without -r.
+  it("or a failure leaves a result that tells how many runs it is of", function()
+    requires { perf_open = "user" }
+    for fails, title in pairs { ["1"] = "sh a.sh, run 1 of 3:\n", ["2"] = "sh a.sh, mean of 2 of 3 runs:\n" } do
+      util.with_directory(function(dir)
+        util.write_file(dir .. "/a.sh", "echo >>n; [ $(wc -l <n) -lt " .. fails .. " ]\n")
+        local output, status = luaperf(dir, "luaperf stat -r 3 -e task-clock:u sh a.sh")
+        assert.equal(1, status, output)
+        assert.matches(title, output, 1, true)
+      end)
+    end
+    util.with_directory(function(dir)
+      local json = luaperf(dir, "luaperf stat -r 3 -e task-clock:u -o a.json sh -c 'exit 1'; cat a.json")
+      assert.equal(1, #require "perf.base.json".decode(json:match "{.*").runs)
+    end)
   end)
 
   it("of luaperf itself is not reported as a mistake in the options", function()
