@@ -142,8 +142,8 @@ describe("perf.profile.report.pprof", function()
     assert.equal("x/count", p.types[2])
   end)
 
-  -- The story: the event of folded stacks is called "samples", as the number of samples was, and go tool pprof refuses a file with
-  -- two values of one name: "profiles have empty common sample type list".
+  -- The story: the event of folded stacks is called "samples", as the number of samples was, and go tool pprof refuses a file
+  -- with two values of one name: "profiles have empty common sample type list".
   it("has one value for an event that is called samples", function()
     local p = decode(plain(profiles.new { event = "samples", unit = "", { weight = 10, "N:a" }, { weight = 5, "N:b" } }))
     assert.same({ "samples/count" }, p.types)
