@@ -50,7 +50,8 @@ M["DoctorReport:text"] = {
 
 -- Events -------------------------------------------------------------------------------------------------------------
 
-local ret = { "ret", "boolean", "true: the return of the function instead of its call", default = false }
+local ret = { "ret", "boolean", "true: the return of the function instead of its call", default = false,
+  also = { "retprobe" } }
 
 M["perf.kprobe"] = {
   { "func", "string", "the function's name" },

@@ -36,5 +36,7 @@ describe("a mistake in an argument", function()
       assert.matches(("unknown option '%s'; did you mean 'repeats'?"):format(name),
         message_of(perf.bench, function() end, { [name] = 3 }), 1, true)
     end
+    assert.matches("unknown option 'retprobe'; did you mean 'ret'?", message_of(perf.kprobe, { func = "x", retprobe = true }),
+      1, true)
   end)
 end)
