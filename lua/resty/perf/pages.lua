@@ -9,6 +9,7 @@ local exposition = require "resty.perf.metrics"
 local json = require "perf.base.json"
 local clock = require "perf.base.clock"
 local clients = require "resty.perf.clients"
+local profiles = require "resty.perf.profiles"
 local slow = require "resty.perf.slow"
 
 local BUCKETS = require "resty.perf.accounting".BUCKETS
@@ -136,7 +137,7 @@ local function flame(perf, args)
     { workers = tonumber(workers) or workers, route = text_of(args.route) })
   if not called then return refuse(400, argument.why(prof)) end
   if not prof then return refuse(STATUS_OF[code] or 500, message) end
-  send_profile(prof, form, "profile")
+  send_profile(form == "folded" and profiles.with_routes(prof) or prof, form, "profile")
 end
 
 local function waiting(perf, args)

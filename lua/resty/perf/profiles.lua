@@ -226,6 +226,20 @@ local function of_route(prof, route)
   return Profile.new(fields, list)
 end
 
+-- The profile with each sample's route as its outermost frame, for formats without zones.
+function M.with_routes(prof)
+  local list = {}
+  for i, sample in ipairs(prof:samples()) do
+    list[i] = sample
+    if sample.zone then
+      list[i] = copy(sample)
+      list[i].stack = copy(sample.stack)
+      table.insert(list[i].stack, { name = sample.zone, func = sample.zone, kind = "state" })
+    end
+  end
+  return Profile.new(copy(prof), list)
+end
+
 local check = checks.options "resty.perf.profile"
 
 -- Profile this worker, another one, or all.
