@@ -83,11 +83,11 @@ function M.text(totals, emit, shape)
   shape = shape or DEFAULT
   local head, sample, finish = prometheus.new(emit, shape.prefix, shape.constant)
 
-  head("requests_total", "counter", "Requests that were counted.")
+  head("requests_total", "counter", "Requests and timers that were counted.")
   for _, route in ipairs(totals.routes) do
     sample("requests_total", number(route.requests), "route", route.name)
   end
-  head("seen_requests_total", "counter", "Requests that hooks have seen, also those that sampling left out.")
+  head("seen_requests_total", "counter", "Requests that hooks have seen, also those that sampling left out; without timers.")
   sample("seen_requests_total", number(totals.seen))
   head("abandoned_turns_total", "counter", "Turns that were found open by the next one, mostly because of an error.")
   sample("abandoned_turns_total", number(totals.abandoned))
