@@ -29,7 +29,7 @@ io.write(tostring(select(2, pcall(profile.start, "l", 5))))]]
 describe("jit.profile in a script that is profiled", function()
   for _, how in ipairs { "luaperf record -o a.json", "LUA -lperf.auto" } do
     it("shows the lines of compiled code: " .. how, function()
-      requires { lua = "luajit", perf_open = "user" }
+      requires { lua = "luajit", perf_open = "user", registers = true }
       util.with_directory(function(dir)
         util.write_file(dir .. "/a.lua", SCRIPT)
         local text = luaperf.shell(dir, (how:gsub("LUA", util.lua())) .. " a.lua 2>/dev/null")
