@@ -5,7 +5,8 @@
  *   unwind_trace.c          compiled code: the trace, its snapshot, and the functions that are compiled into it
  *   unwind_trace_lines.c    the lines to which a stretch of compiled code belongs
  *   unwind_trace_machine.c  the machine instructions of compiled code: calls, exits, marks of lines
- *   unwind_trace_collector.c  the lines where compiled code allocates, for samples in a call of the collector */
+ *   unwind_trace_collector.c  the lines where compiled code allocates, for samples in a call of the collector
+ *   unwind_trace_calls.c      the snapshot of a call from a compiled loop */
 #ifndef PF_UNWIND_LUAJIT_INTERNAL_H
 #define PF_UNWIND_LUAJIT_INTERNAL_H
 

@@ -194,7 +194,7 @@ static struct pf_luajit_lines lines_at(const struct pf_luajit_view *v, const str
 
 static void frames(struct pf_luajit_view *v, const struct pf_trace *t, struct position position, uint64_t base)
 {
-	const int leaves = position.offset == AT_EXIT;
+	const int leaves = position.offset == AT_EXIT, calls = position.called && v->vmstate != PF_LUAJIT_COLLECTOR;
 	struct pf_snapshot s;
 	struct pf_trace_slots slots;
 	struct pf_luajit_function f;
@@ -202,11 +202,21 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, struct po
 	uint64_t pc, value;
 	unsigned at;
 
+	if (calls) {
+		const uint32_t recorded = pf_trace_recorded_call(v, t, position.k, position.offset);
+
+		if (recorded != position.k) {
+			position.k = recorded;
+			position.offset = 0; /* before the recorded code */
+		}
+	}
 	if (!pf_trace_read_snapshot(v, t, position.k, &s)) {
 		pf_luajit_fail(v, PF_UNWIND_NO_TRACE);
 		pf_luajit_frames(v, base, 0, &lines);
 		return;
 	}
+	if (calls)
+		pf_trace_find_caller(v, t, base, position.k, &s);
 	if (v->vmstate == PF_LUAJIT_COLLECTOR && pf_trace_allocations(v, t, base, &position.k, &s, &position.collected)) {
 		/* The collector runs on behalf of the allocations, whichever line called it. */
 	} else if (!leaves && s.base == 2 && position.k + 1 < t->snapshots_n && pf_luajit_function_at(v, base, &f) && !pf_luajit_holds(&f, s.pc + 4)) {

@@ -1,4 +1,4 @@
-/* Compiled code: declarations for the four files of the unwinder. */
+/* Compiled code: declarations for the files of the unwinder. */
 #ifndef PF_UNWIND_TRACE_H
 #define PF_UNWIND_TRACE_H
 
@@ -87,6 +87,9 @@ struct pf_trace_returns {
 void pf_trace_find_returns(const struct pf_luajit_view *v, struct pf_trace_returns *r);
 /* Has the trace called a function? Returns 0, or the number of the return address in its code, from 1. */
 unsigned pf_trace_return(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_trace_returns *r, uint64_t *offset);
+/* The number of the call, from 0, that returns to the byte after this offset, among the n calls between two offsets; n if there seem
+ * to be more or less of them. */
+unsigned pf_trace_call_number(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t begins, uint32_t ends, uint64_t offset, unsigned n);
 /* The trace whose exit's stub or common exit handler runs, and the number of the exit. */
 int pf_trace_exit_number(const struct pf_luajit_view *v, struct pf_trace *t, uint32_t *k);
 
@@ -130,6 +133,14 @@ struct pf_trace_stretch pf_trace_lines_at(const struct pf_luajit_view *v, const 
 /* The return address of the innermost function of a frame (its base), in a snapshot which was taken when it had called another; 0 if
  * that is unknown. */
 uint64_t pf_trace_return_address(const struct pf_luajit_view *v, const struct pf_snapshot *called, const struct pf_trace_slots *slots, unsigned base);
+/* May the function call C code from one instruction on, until it reaches another, or until it returns if that is 0? */
+int pf_trace_calls_between(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, uint64_t to);
+/* The code of snapshot k, *s, has called a function. If the code up to the next snapshot enters or leaves functions of Lua, change *s
+ * to the state in that one of them that calls. */
+void pf_trace_find_caller(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, uint32_t k, struct pf_snapshot *s);
+/* A call returns to the byte after this offset in the code of snapshot k. If that is a loop's copy of the recorded code, return the
+ * snapshot of the recorded call, which is more precise; else k. */
+uint32_t pf_trace_recorded_call(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t k, uint64_t offset);
 /* The code of snapshot k, *s, has called the collector. Replace both by the snapshot of the code that allocates, and set lines to
  * its lines. Returns 0 and changes nothing if that code is unknown. */
 int pf_trace_allocations(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, uint32_t *k, struct pf_snapshot *s,

@@ -39,6 +39,12 @@ static void widen(struct walk *w, uint32_t line)
 	pf_trace_widen(&w->stretch.all, line);
 }
 
+static void both(struct pf_luajit_lines *to, const struct pf_luajit_lines *lines)
+{
+	pf_trace_widen(to, lines->first);
+	pf_trace_widen(to, lines->last);
+}
+
 static int may_allocate(const struct pf_luajit_layout *l, uint8_t op)
 {
 	return op == l->op_table || op == l->op_filled_table || op == l->op_concatenate || (op >= l->op_call_first && op <= l->op_call_last);
@@ -113,6 +119,11 @@ static struct walk walk(const struct pf_luajit_view *v, const struct pf_luajit_f
 	const struct walk w = follow(v, f, from, how, to, 0);
 
 	return w.found || how == STOP_AT_END ? w : follow(v, f, from, how, to, 1);
+}
+
+int pf_trace_calls_between(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, uint64_t to)
+{
+	return from != to && walk(v, f, from, to ? STOP_AT : STOP_AT_END, to).stretch.calls.first != 0;
 }
 
 uint64_t pf_trace_return_address(const struct pf_luajit_view *v, const struct pf_snapshot *called, const struct pf_trace_slots *slots, unsigned base)
@@ -230,8 +241,17 @@ struct pf_trace_stretch pf_trace_lines(const struct pf_luajit_view *v, const str
 		else
 			w = walk(v, f, s->pc, STOP_AT, next.pc);
 	}
-	if (!w.found && k > 0 && next.base == s->base)
-		w = walk_past_jump(v, t, f, k, s, actual);
+	if (k > 0 && next.base == s->base && (!w.found || is_comparison(v, t, s, 0))) {
+		const struct walk past = walk_past_jump(v, t, f, k, s, actual);
+
+		if (!w.found)
+			w = past;
+		else if (past.found) { /* Either branch may be the one that was not taken. */
+			both(&w.stretch.all, &past.stretch.all);
+			both(&w.stretch.calls, &past.stretch.calls);
+			both(&w.stretch.allocations, &past.stretch.allocations);
+		}
+	}
 	if (!w.found) {
 		w = walk(v, f, s->pc, STOP_AT_END, 0);
 		if (next.base == s->base && pf_luajit_holds(f, actual + PF_LUAJIT_INSTRUCTION))

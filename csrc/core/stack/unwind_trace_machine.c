@@ -15,6 +15,22 @@ int pf_trace_is_mark(const unsigned char *code)
 	return (load & 0xffc003e0) == 0x394002c0 && (jump & 0xff00001f) == 0x54000001; /* LDRB from X22, B.NE */
 }
 
+static int is_call(uint32_t code)
+{
+	return (code & 0xfc000000) == 0x94000000 || (code & 0xfffffc1f) == 0xd63f0000; /* BL, BLR */
+}
+
+/* The size of the instruction if it is a call; else 0. */
+static unsigned call_size(const unsigned char *code, uint64_t left)
+{
+	uint32_t call;
+
+	if (left < sizeof call)
+		return 0;
+	memcpy(&call, code, sizeof call);
+	return is_call(call) ? sizeof call : 0;
+}
+
 /* Lists the words that may be return addresses, the most reliable first. A called function has its return address in the link register
  * until it stores it in its frame, and later calls have frames closer to the stack pointer. */
 void pf_trace_find_returns(const struct pf_luajit_view *v, struct pf_trace_returns *r)
@@ -24,8 +40,7 @@ void pf_trace_find_returns(const struct pf_luajit_view *v, struct pf_trace_retur
 		const uint64_t word = i ? v->words[i - 1] : v->r->general[LINK];
 		uint32_t call;
 
-		if (word % sizeof call == 0 && pf_luajit_read(v, &call, word - sizeof call, sizeof call) &&
-		    ((call & 0xfc000000) == 0x94000000 || (call & 0xfffffc1f) == 0xd63f0000)) /* BL, BLR */
+		if (word % sizeof call == 0 && pf_luajit_read(v, &call, word - sizeof call, sizeof call) && is_call(call))
 			r->at[r->n++] = word;
 	}
 }
@@ -69,6 +84,18 @@ int pf_trace_is_mark(const unsigned char *code)
 	static const unsigned char test[] = {0x41, 0xf6, 0x86}, jump[] = {0x0f, 0x85}; /* from R14 */
 
 	return memcmp(code, test, sizeof test) == 0 && memcmp(code + PF_TRACE_TEST, jump, sizeof jump) == 0;
+}
+
+/* The size of the instruction if it looks like a call, of an address or a register; else 0. */
+static unsigned call_size(const unsigned char *code, uint64_t left)
+{
+	enum { CALL = 0xe8, CALL_SIZE = 5, BY_REGISTER = 0xff, HIGH_REGISTER = 0x41 };
+
+	if (left >= CALL_SIZE && code[0] == CALL)
+		return CALL_SIZE;
+	if (left >= 3 && code[0] == HIGH_REGISTER && code[1] == BY_REGISTER && (code[2] & 0xf8) == 0xd0)
+		return 3;
+	return left >= 2 && code[0] == BY_REGISTER && (code[1] & 0xf8) == 0xd0 ? 2 : 0;
 }
 
 void pf_trace_find_returns(const struct pf_luajit_view *v, struct pf_trace_returns *r)
@@ -121,3 +148,23 @@ int pf_trace_exit_number(const struct pf_luajit_view *v, struct pf_trace *t, uin
 }
 
 #endif
+
+unsigned pf_trace_call_number(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t begins, uint32_t ends, uint64_t offset, unsigned n)
+{
+	enum { READ_MOST = 1024 };
+	unsigned char code[READ_MOST];
+	const uint32_t size = ends - begins;
+	unsigned calls = 0, number = n, call;
+
+	if (ends < begins || size > READ_MOST || !pf_luajit_read(v, code, t->code + begins, size))
+		return n;
+	for (uint32_t i = 0; i < size; i += call ? call : PF_TRACE_OFFSET) {
+		call = call_size(code + i, size - i);
+		if (!call)
+			continue;
+		if (begins + i + call == offset + 1)
+			number = calls;
+		calls++;
+	}
+	return calls == n ? number : n;
+}

@@ -1,0 +1,186 @@
+/* Finds the place of a call in compiled code, while the called function runs.
+ *
+ * A trace of a loop has its body twice: the first iteration as it was recorded, and a copy for the others. While it copies, the
+ * compiler drops each snapshot after which no code can exit, so a stretch of the copy may go on in other functions than its
+ * snapshot's: that of the last call in the body, for example. The recorded body has a snapshot near each of its calls, and
+ * instructions with side effects are copied in their order, so the call in the copy is found in the recorded body by its number. */
+#include "core/stack/unwind_trace.h"
+
+enum { READ_AT_ONCE = 64, IR_MOST = 1 << 12, CALLS_MOST = 8 };
+
+/* Opcodes that call functions, counted from that of an empty table. */
+enum { FIRST_STRING = -2, LAST_C_DATA = 3, BUFFER_STRING = 6, NUMBER_STRING = 12, FIRST_CALL = 14, LAST_CALL = 18, KINDS = LAST_CALL - FIRST_STRING + 1 };
+enum { SUNK = 0xfd }; /* the register of an object that is made only if the trace is left */
+
+struct ir_call {
+	unsigned kind;
+	uint32_t number; /* among the calls of its kind in the loop's copy */
+	uint32_t ref;    /* in the recorded body */
+};
+
+struct ir_calls {
+	uint32_t recorded[KINDS], copied[KINDS]; /* how many calls of each kind */
+	struct ir_call at[CALLS_MOST];           /* those in the stretch */
+	unsigned n;
+};
+
+/* The kind of call that the instruction makes; KINDS if it makes none. */
+static unsigned kind_of(const struct pf_luajit_layout *l, uint64_t instruction)
+{
+	const int op = (int)(instruction >> 40 & 0xff) - l->ir_table;
+
+	if ((op >= FIRST_STRING && op <= LAST_C_DATA && (instruction >> 48 & 0xff) != SUNK) || op == BUFFER_STRING || op == NUMBER_STRING ||
+	    (op >= FIRST_CALL && op <= LAST_CALL))
+		return (unsigned)(op - FIRST_STRING);
+	return KINDS;
+}
+
+/* Count the calls before and in the loop's copy, and list those between two references. If the list is there, find the recorded
+ * calls of the same numbers instead. */
+static int look(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t loop, uint32_t first, uint32_t end, uint32_t last, struct ir_calls *c)
+{
+	uint64_t words[READ_AT_ONCE];
+	const unsigned listed = c->n;
+	uint32_t seen[KINDS] = {0};
+
+	for (uint32_t ref = PF_TRACE_IR_BIAS; ref < last; ref++) {
+		const uint32_t i = (ref - PF_TRACE_IR_BIAS) % READ_AT_ONCE, left = last - ref;
+		unsigned kind;
+
+		if (i == 0 && !pf_luajit_read(v, words, t->ir + (uint64_t)ref * PF_TRACE_IR_SIZE, (left < READ_AT_ONCE ? left : READ_AT_ONCE) * sizeof *words))
+			return 0;
+		kind = kind_of(v->l, words[i]);
+		if (kind == KINDS)
+			continue;
+		if (listed) {
+			for (unsigned j = 0; j < listed; j++)
+				if (c->at[j].kind == kind && c->at[j].number == seen[kind])
+					c->at[j].ref = ref;
+			seen[kind]++;
+			continue;
+		}
+		if (ref >= first && ref < end) {
+			if (c->n == CALLS_MOST)
+				return 0;
+			c->at[c->n].kind = kind;
+			c->at[c->n++].number = c->copied[kind];
+		}
+		if (ref < loop)
+			c->recorded[kind]++;
+		else
+			c->copied[kind]++;
+	}
+	return 1;
+}
+
+static uint32_t snapshot_of(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t loop, uint32_t ref)
+{
+	uint32_t low = 0, high = loop;
+	struct pf_snapshot s;
+
+	while (high - low > 1) {
+		const uint32_t middle = (low + high) / 2;
+
+		if (!pf_trace_read_snapshot(v, t, middle, &s))
+			return 0;
+		if (s.ref <= ref)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Does a mark of a new line begin or precede the code at the offset? Then the calls up to the next mark are on one line. */
+static int marked(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t offset)
+{
+	unsigned char code[2 * PF_TRACE_MARK];
+
+	return offset >= PF_TRACE_MARK && offset + PF_TRACE_MARK <= t->code_size &&
+	       pf_luajit_read(v, code, t->code + offset - PF_TRACE_MARK, sizeof code) && (pf_trace_is_mark(code) || pf_trace_is_mark(code + PF_TRACE_MARK));
+}
+
+uint32_t pf_trace_recorded_call(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t k, uint64_t offset)
+{
+	const uint32_t loop = t->loop ? pf_trace_snapshot_at(v, t, t->loop) : t->snapshots_n;
+	const uint32_t last = (uint32_t)((t->snapshots - t->ir) / PF_TRACE_IR_SIZE);
+	struct ir_calls calls = {.n = 0};
+	struct pf_snapshot copy, s, next = {.ref = last};
+	uint32_t begins, ends = t->code_size, recorded;
+	unsigned at;
+
+	if (!v->l->ir_table || k < loop || loop == 0 || last < PF_TRACE_IR_BIAS || last - PF_TRACE_IR_BIAS > IR_MOST ||
+	    !pf_trace_read_snapshot(v, t, loop, &copy) || !pf_trace_read_snapshot(v, t, k, &s) || !pf_trace_offset(v, t, k, &begins) ||
+	    (k + 1 < t->snapshots_n && (!pf_trace_read_snapshot(v, t, k + 1, &next) || !pf_trace_offset(v, t, k + 1, &ends))) ||
+	    !look(v, t, copy.ref, s.ref, next.ref, last, &calls) || !calls.n)
+		return k;
+	for (unsigned i = 0; i < calls.n; i++)
+		if (calls.recorded[calls.at[i].kind] != calls.copied[calls.at[i].kind])
+			return k;
+	if (!look(v, t, copy.ref, s.ref, next.ref, copy.ref, &calls))
+		return k;
+	recorded = snapshot_of(v, t, loop, calls.at[0].ref);
+	if (recorded == snapshot_of(v, t, loop, calls.at[calls.n - 1].ref) || marked(v, t, begins))
+		return recorded;
+	at = pf_trace_call_number(v, t, begins, ends, offset, calls.n);
+	return at < calls.n ? snapshot_of(v, t, loop, calls.at[at].ref) : k;
+}
+
+/* The function whose frame has base s->base. */
+static int function_at(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_trace_slots *slots, uint64_t base,
+		       const struct pf_snapshot *s, struct pf_luajit_function *f)
+{
+	const uint64_t pc = s->pc + PF_LUAJIT_INSTRUCTION;
+
+	if (s->base == 2 && !pf_trace_knows(slots, 0) && pf_luajit_function_at(v, base, f) && pf_luajit_holds(f, pc))
+		return 1;
+	return pf_trace_function(v, t, pf_trace_knows(slots, s->base - 2), pf_trace_value(v, slots, s->base - 2), pc, f) && !f->id;
+}
+
+/* The code returns to the function of the next snapshot, or to one of those between them. */
+static int find_after_return(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_trace_slots *slots, uint64_t base,
+			     const struct pf_snapshot *next, struct pf_snapshot *s)
+{
+	struct pf_luajit_function f;
+
+	while (function_at(v, t, slots, base, s, &f)) {
+		const uint64_t link = pf_trace_value(v, slots, s->base - 1);
+		unsigned size;
+
+		if (pf_trace_calls_between(v, &f, s->pc, s->base == next->base ? next->pc : 0))
+			return 1;
+		if (s->base <= next->base || !link || (link & PF_LINK_MASK) != PF_LINK_LUA)
+			return 0;
+		size = 2 + (pf_trace_instruction(v, link - PF_LUAJIT_INSTRUCTION) >> 8 & 0xff);
+		if (size > s->base - 2)
+			return 0;
+		s->base -= size;
+		s->pc = link;
+	}
+	return 0;
+}
+
+void pf_trace_find_caller(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, uint32_t k, struct pf_snapshot *s)
+{
+	struct pf_snapshot next, found = *s;
+	struct pf_trace_slots slots;
+	struct pf_luajit_function f;
+	uint64_t pc;
+
+	if (!pf_trace_read_snapshot(v, t, k + 1, &next) || next.base == s->base)
+		return;
+	if (next.base < s->base) {
+		pf_trace_read_slots(v, t, s, &slots);
+		if (find_after_return(v, t, &slots, base, &next, &found))
+			*s = found;
+		return;
+	}
+	/* The code calls the function of the next snapshot, which is a function of Lua. */
+	pf_trace_read_slots(v, t, &next, &slots);
+	pc = pf_trace_return_address(v, &next, &slots, s->base);
+	if (!pc || !function_at(v, t, &slots, base, s, &f) || pf_trace_calls_between(v, &f, s->pc, pc - PF_LUAJIT_INSTRUCTION) ||
+	    !function_at(v, t, &slots, base, &next, &f) || !pf_trace_calls_between(v, &f, f.code + PF_LUAJIT_INSTRUCTION, next.pc))
+		return;
+	*s = next;
+	s->pc = f.code + PF_LUAJIT_INSTRUCTION;
+}
