@@ -4,7 +4,7 @@ local perf = require "perf"
 local compiled = require "spec.support.compiled"
 
 describe("a profiler on LuaJIT", function()
-  before_each(function() requires { lua = "luajit", perf_open = true, registers = true, paranoid = 2 } end)
+  before_each(function() requires { jit = true, perf_open = true, registers = true, paranoid = 2, nostress = true } end)
 
   it("leaves the compiled code of the program", function()
     perf.profile({ event = "page-faults:u" }, function() end) -- learns the layout, and loads modules

@@ -6,7 +6,7 @@ local util = require "spec.support.util"
 
 describe("a child that closes its parent's profiler", function()
   it("keeps the marks of its own profiler", function()
-    requires { lua = "luajit", perf_open = true, registers = true, paranoid = 2 }
+    requires { jit = true, perf_open = true, registers = true, paranoid = 2, nostress = true }
     local none = compiled.exits()
     local inherited = assert(perf.profiler { event = "page-faults:u" })
     assert.is_true(inherited:start())

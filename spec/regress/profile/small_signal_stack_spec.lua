@@ -14,7 +14,7 @@ describe("a profiler in a thread with a small alternate stack", function()
       kit.alternate_stack(SMALL)
       local prof = assert(perf.profile({ event = "page-faults:u", period = 1, native = true }, function()
         local keep = {}
-        for i = 1, 20000 do keep[i % 5000 + 1] = { tostring(i), { i } } end
+        for i = 1, 5000 do keep[i % 1000 + 1] = { tostring(i), { i } } end
         kit.touch_pages(100)
         return #keep
       end))
