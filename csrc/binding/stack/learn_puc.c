@@ -412,7 +412,7 @@ static void load(struct pb_puc_learner *w)
 		pb_puc_fail(w, "the probe's text");
 	pb_puc_give_function(w, look);
 	pb_puc_give_function(w, pass);
-	lua_pushinteger(w->T, (lua_Integer)(2 * (atomic_fetch_add(&loads, 1) + 1000))); /* for strings that no run made before */
+	lua_pushinteger(w->T, 2 * (lua_Integer)atomic_fetch_add(&loads, 1) + 2000); /* for strings that no run made before */
 	if (lua_pcall(w->T, 3, PB_PUC_C_ONE - PB_PUC_ONE, 0) != 0)
 		pb_puc_fail(w, "the probe");
 	pb_puc_give_function(w, look);
