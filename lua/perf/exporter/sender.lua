@@ -75,6 +75,9 @@ local function post(self, body, n, signal)
   end
 end
 
+-- The number of spans that were dropped. It is also needed when memory has run out, so it makes no table.
+local function dropped(self, sent, flying) return self.refused + self.queue.taken - flying - sent end
+
 -- Account for n spans that were being sent: some arrived, the others are dropped.
 local function settle(self, n, arrived) self.flying, self.sent = self.flying - n, self.sent + arrived end
 
@@ -291,7 +294,7 @@ function Sender:flush(limit)
   if is_giving(self) or is_delivering(self) then
     return nil, "the exporter itself cannot flush or close its tracer", "EDEADLK"
   end
-  local deadline, dropped = clock.now() + limit * 1e9, self.told
+  local deadline, told = clock.now() + limit * 1e9, self.told
   self.flushing, self.hurries = true, self.hurries + 1
   local metrics = metrics_due(self)
   while self.queue:length() > 0 or self.work or metrics do
@@ -306,8 +309,8 @@ function Sender:flush(limit)
     end
     if self.work and wake > 0 then self.transport.wait(math.min(left, wake)) end
   end
-  self.flushing, self.told = nil, self:stats().dropped
-  if self.told > dropped then
+  self.flushing, self.told = nil, dropped(self, self.sent, self.flying)
+  if self.told > told then
     return nil, self.closed and "spans were made after the tracer was closed" or self.last_error or "spans were dropped", "EIO"
   end
   return true
@@ -331,7 +334,7 @@ function Sender:close(limit, at_end)
   local ok, message, code = self:flush(limit)
   self.queue:clear()
   self.closed, self.work, self.flying = true, nil, 0
-  self.told = self:stats().dropped
+  self.told = dropped(self, self.sent, self.flying)
   if self.transport and not self.transport.spawn then self.transport.close() end
   return ok, message, code
 end
@@ -347,8 +350,8 @@ end
 
 -- The numbers of spans.
 function Sender:stats()
-  local queue, sent, flying = self.queue, self.sent, self.flying
-  return { made = queue.pushed + self.refused, sent = sent, dropped = self.refused + queue.taken - flying - sent,
+  local queue, sent, flying = self.queue, self.sent, self.flying -- a debug hook may send meanwhile
+  return { made = queue.pushed + self.refused, sent = sent, dropped = dropped(self, sent, flying),
     queued = queue:length() + flying, failures = self.failures, last_error = self.last_error }
 end
 
