@@ -47,7 +47,7 @@ static void set(uint64_t at, uint64_t v, size_t n)
 /* The code of an interpreter, with unwind tables. */
 #define CODE (BASE_ADDRESS - 65536)
 enum { TABLE = SIZE - 4096 };
-static const struct pf_code code = {.n = 1, .objects = {{CODE, CODE + 4096, BASE_ADDRESS + TABLE}}};
+static const struct pf_code mapped = {.n = 1, .objects = {{CODE, CODE + 4096, BASE_ADDRESS + TABLE}}};
 
 /* Two functions: the interpreter's loop, and one that it calls, which saves a register. */
 static void a_table(void)
@@ -102,7 +102,7 @@ static struct pf_puc_layout a_layout(void)
 	if (fuzz_below(2))
 		l.loop.from = CODE;
 	l.loop.end = l.loop.from ? CODE + 64 : 0;
-	l.loop.code = &code;
+	l.loop.code = &mapped;
 	l.loop.running = a_pc();
 	l.loop.called = a_pc();
 	if (fuzz_below(2)) {
