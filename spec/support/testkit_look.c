@@ -203,6 +203,11 @@ static int has_all_pages(uintptr_t at, uintptr_t end)
 int tk_populate(int all)
 {
     const uintptr_t most_of_file = (uintptr_t)64 << 20, most = (uintptr_t)1 << 30;
+#ifdef __SANITIZE_ADDRESS__
+    const int stacks = 1; /* its heap lies behind inaccessible pages too */
+#else
+    const int stacks = 0;
+#endif
     FILE *f = tk_memory_as_is ? NULL : fopen("/proc/self/maps", "re");
     const struct range *old = present.list[present.latest], *const old_end = old + present.n;
     struct range *const next = present.list[!present.latest];
@@ -225,7 +230,7 @@ int tk_populate(int all)
         if (r != 'r' && w != 'w')
             guard = to;
         if (r != 'r' || p != 'p' || strstr(line, "[v") != NULL || to - from > (inode != 0 ? most_of_file : most) ||
-            (from == guard && inode == 0))
+            (from == guard && inode == 0 && !stacks))
             continue;
         while (old < old_end && old->from < from)
             old++;
