@@ -2,6 +2,7 @@
 -- that looked like a pc. In a build with gcc -O3, 4.6 % of the machine instructions had the line of an earlier one; a few builds
 -- of clang could not be unwound at all. Now the C functions' unwind tables tell where they have saved the loop's registers.
 local kit = require "testkit"
+local stepped = require "spec.support.stepped"
 
 local compile = rawget(_G, "loadstring") or load
 local FIRST, LAST = 2, 9
@@ -22,19 +23,6 @@ it("the line is right in C functions that the interpreter's loop has called", fu
   assert(kit.unwind.learn())
   local fn = assert(compile(text, "=calls"))()
   fn(1, 2, {}, 3)
-  collectgarbage "stop" -- a finalizer of the program is another function
-  local runs, why = kit.unwind.steps(fn, 1, 2, {}, 3)
-  collectgarbage "restart"
-  if not runs then return pending(why) end
-  local last, wrong, all, lines = 0, 0, 0, {}
-  for _, run in ipairs(runs) do
-    if run.linedefined == FIRST - 1 then
-      last = math.max(last, run.line)
-      all = all + run.n
-      wrong = wrong + (run.line < last and run.n or 0)
-      lines[run.line] = true
-    end
-  end
-  for line = FIRST, LAST do assert.is_true(lines[line], line) end
-  assert.is_true(wrong <= 0.04 * all, ("%d of %d"):format(wrong, all))
+  local why = stepped.check(fn, FIRST, LAST, 0.04, 1, 2, {}, 3)
+  if why then pending(why) end
 end)
