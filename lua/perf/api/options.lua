@@ -4,7 +4,8 @@
 -- A type is written as in the docstrings: "integer", "string|table", "{string,...}", the name of a class. A row may also have
 --   default    the value if none is given; a default that depends on something is described in the help
 --   variables  the environment's variables that give the value if none is given, the first that is set, in 1 / `scale` of the
---              unit; `otherwise` is the value if none is set. The warning about an invalid one says `ignored`, its consequence
+--              unit; `otherwise` is the value if none is set. The warning about an invalid one says `ignored`, its consequence;
+--              `zero` is what 0 means in a variable
 --   required   the option must be given
 --   least, most, above   for a number
 --   oneof      an array of the possible strings, also of those in an array; `noun`: the message about another one names the kind
@@ -253,7 +254,7 @@ M["perf.tracer"] = {
   { "delay", "number", "seconds until a batch that is not full is sent", least = 0, most = math.huge, what = "a number from 0",
     otherwise = 5, scale = 1e3, variables = { "OTEL_BSP_SCHEDULE_DELAY" } },
   { "retry", "number", "seconds for which a batch is retried", least = 0, most = math.huge, what = "a number from 0",
-    otherwise = 300, scale = 1e3, variables = { "OTEL_BSP_EXPORT_TIMEOUT" } },
+    otherwise = 300, scale = 1e3, zero = math.huge, variables = { "OTEL_BSP_EXPORT_TIMEOUT" } },
   { "limits", "table", "(since 0.2.0) the limits of a span", options = {
     count("attributes", "attributes of a span", { "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "OTEL_ATTRIBUTE_COUNT_LIMIT" }),
     { "attribute_length", "integer", "characters in a string", least = 0, most = math.huge, what = length, otherwise = math.huge,

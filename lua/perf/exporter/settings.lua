@@ -42,7 +42,7 @@ local function read(warnings, row, check)
   else
     local v = tonumber(text)
     if v and v < math.huge and not checks.wrong_number(row, v) then
-      if v == 0 and name:find "_TIMEOUT$" then return math.huge end -- the specification: no limit
+      if v == 0 and row.zero then return row.zero end
       return row.scale and v / row.scale or v
     end
     M.warn(warnings, name, text, checks.number(row) .. " expected; it is ignored")
