@@ -237,7 +237,9 @@ static int kit_fork(lua_State *L)
 
 /*
  * split([raw]): forks. Returns the child's pid, and in the child 0. raw: by the system call itself, so that no handler of
- * pthread_atfork runs. reap(pid): waits for it, and returns its status as child:wait does.
+ * pthread_atfork runs, and the C library does not take its locks first. A lock that another thread holds then, as malloc's, is
+ * held in the child for ever: all other threads must be parked (park). reap(pid): waits for the child, and returns its status as
+ * child:wait does.
  */
 static int kit_split(lua_State *L)
 {

@@ -1,4 +1,4 @@
-/* Threads that do a known amount of work, and cells of memory for breakpoints. See testkit.h. */
+/* Threads that do a known amount of work or stand still, and cells of memory for breakpoints. See testkit.h. */
 #include "testkit.h"
 
 #include <pthread.h>
@@ -224,6 +224,56 @@ static int kit_threads(lua_State *L)
     return made == n ? 0 : luaL_error(L, "no more threads");
 }
 
+/* --- a thread that stands still --------------------------------------------------------------- */
+
+static pthread_mutex_t park_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t park_changed = PTHREAD_COND_INITIALIZER;
+static bool parked;
+
+static void set_parked(bool now)
+{
+    parked = now;
+    pthread_cond_broadcast(&park_changed);
+}
+
+static void wait_parked(bool wanted)
+{
+    while (parked != wanted)
+        pthread_cond_wait(&park_changed, &park_lock);
+}
+
+/*
+ * park(): the calling thread stands still until another one calls unpark(); one thread at a time. until_parked(): waits until a
+ * thread does. Such a thread holds no lock of the C library, so another one may make a child by clone(2): see split.
+ */
+static int kit_park(lua_State *L)
+{
+    (void)L;
+    pthread_mutex_lock(&park_lock);
+    set_parked(true);
+    wait_parked(false);
+    pthread_mutex_unlock(&park_lock);
+    return 0;
+}
+
+static int kit_until_parked(lua_State *L)
+{
+    (void)L;
+    pthread_mutex_lock(&park_lock);
+    wait_parked(true);
+    pthread_mutex_unlock(&park_lock);
+    return 0;
+}
+
+static int kit_unpark(lua_State *L)
+{
+    (void)L;
+    pthread_mutex_lock(&park_lock);
+    set_parked(false);
+    pthread_mutex_unlock(&park_lock);
+    return 0;
+}
+
 /* --- cells --------------------------------------------------------------------------------- */
 
 /* Memory for breakpoints: eight aligned bytes, far from anything else that is written. */
@@ -306,7 +356,8 @@ static int cell_close(lua_State *L)
 }
 
 static const luaL_Reg functions[] = {
-    { "workers", kit_workers }, { "threads", kit_threads }, { "cell", kit_cell }, { NULL, NULL },
+    { "workers", kit_workers }, { "threads", kit_threads }, { "cell", kit_cell },
+    { "park", kit_park }, { "until_parked", kit_until_parked }, { "unpark", kit_unpark }, { NULL, NULL },
 };
 static const luaL_Reg workers_methods[] = {
     { "tids", workers_tids }, { "work", workers_work }, { "close", workers_close }, { NULL, NULL },
