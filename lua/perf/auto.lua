@@ -16,16 +16,13 @@
 --   when not given
 -- * `PERF_VERBOSE`: 1 prints the profile at the end; `PERF_QUIET`: 1 prints nothing unless the file could not be written
 -- @module perf.auto
-local copy = require "perf.base.copy"
 local options = require "perf.command.options"
 local profiler = require "perf.api.check".rows "perf.profiler"
-
-local natural = { what = "a whole number, 1 or more," }
 
 local opts, wrong = options.environment {
   { "mode", "string", "profile or count", oneof = { "record", "stat" } },
   { "events", "string", "the event to profile by, or the list to count" },
-  copy(profiler.freq, natural), copy(profiler.period, natural), profiler.native, profiler.coroutines,
+  profiler.freq, profiler.period, profiler.native, profiler.coroutines,
   { "output", "string", "the file" },
   { "verbose", "boolean", "print the profile at the end" },
   { "quiet", "boolean", "print nothing unless the file could not be written" },

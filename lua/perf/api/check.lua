@@ -33,11 +33,12 @@ local function prepare(row, check)
   return prepared
 end
 
--- The valid numbers of an option, in words: "whole number of at least 1".
+-- The valid numbers of an option, in words: "whole number of at least 2".
 function M.number(row)
   if row.what then return row.what end
   local what = row[2]:find "integer" and "whole number" or "number"
   if row.most then return ("%s from %.14g to %.14g"):format(what, row.least or -math.huge, row.most) end
+  if row.least == 1 and what == "whole number" then return "positive integer" end
   if row.least then return ("%s of at least %.14g"):format(what, row.least) end
   return row.above and ("%s above %.14g"):format(what, row.above) or what
 end

@@ -149,7 +149,6 @@ local mode = { "mode", "string", "\"replace\" removes a file or symbolic link of
   default = "replace", oneof = { "replace", "exclusive", "overwrite" } }
 local build_ids = { "build_ids", "boolean", "false leaves out the build ids of the mappings, which are read from the files "
   .. "themselves" }
-local samples = "positive integer"
 
 M["perf.data.create"] = {
   { "events", "table", "an array of event names, attr tables, open Events, or entries `{attr, ids, name}` such as a file's "
@@ -161,9 +160,9 @@ M["perf.data.create"] = {
 M["perf.record"] = {
   { "events", "string|table", "names or attr tables (default: cycles, or cpu-clock without a PMU)", any = true },
   { "freq", "integer", "samples a second, for every event that has no period or frequency of its own (default: 999)", least = 1,
-    what = samples, excludes = { "period" } },
+    excludes = { "period" } },
   { "period", "integer", "the event's count from one sample to the next, instead of `freq` (default: 1 for tracepoints, probes "
-    .. "and breakpoints)", least = 1, what = samples },
+    .. "and breakpoints)", least = 1 },
   { "call_graph", "boolean|string", "true or \"fp\": the kernel's callchains; \"dwarf\": registers and 8 KiB of stack for perf "
     .. "report to unwind", oneof = { "fp", "dwarf" }, expected = 'true, "fp" or "dwarf"' },
   { "output", "string", "the file", default = "perf.data" },
@@ -171,7 +170,7 @@ M["perf.record"] = {
   { "during", "{string,...}", "for recordings of a process or of every process: a program and its arguments; it runs "
     .. "meanwhile, and the recording ends with it" },
   { "timeout", "number", "seconds after which the recording ends and the command gets SIGTERM", above = 0, what = "seconds" },
-  { "pages", "integer", "the pages of each CPU's ring", default = 128, least = 1, what = samples },
+  { "pages", "integer", "the pages of each CPU's ring", default = 128, least = 1 },
   { "inherit", "boolean", "false: without the children (uprobes, and kprobes by name, need this)", default = true },
 }
 
@@ -181,9 +180,9 @@ M["perf.profiler"] = {
   { "event", "string|table", "the event to sample, a name as in perf stat -e or a table of attr fields; context-switches is "
     .. "weighted by the time off the CPU, in nanoseconds; with a period, by the number of switches", default = "task-clock" },
   { "freq", "integer", "samples a second (default: 999 for clocks and hardware counters); for clocks at most 20,000", least = 1,
-    what = samples, excludes = { "period" } },
+    excludes = { "period" } },
   { "period", "integer", "the event's count from one sample to the next, instead of `freq` (default: 1 for all events except "
-    .. "clocks and hardware counters, which makes the profile exact); for clocks at least 50,000 ns", least = 1, what = samples },
+    .. "clocks and hardware counters, which makes the profile exact); for clocks at least 50,000 ns", least = 1 },
   { "native", "boolean", "true adds the C and kernel functions of the call chain", default = false },
   { "coroutines", "string", "\"resumer\" shows a coroutine under the stack that resumed it, \"creator\" under the stack that "
     .. "made it, \"alone\" by itself", default = "alone", oneof = { "alone", "resumer", "creator" } },

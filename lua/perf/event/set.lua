@@ -310,9 +310,8 @@ end
 -- @treturn table attr for `perf.open`, `perf.set` or `perf.group`
 function M.probe_cycles(hz)
   if hz == nil then hz = 999 end
-  if type(hz) ~= "number" or hz ~= math.floor(hz) or hz < 1 then
-    argument.raise(("positive integer expected, got %s"):format(tostring(hz)), 1)
-  end
+  local wrong = require "perf.api.check".wrong({ "hz", "integer", least = 1 }, hz)
+  if wrong then argument.raise(wrong, 1) end
   local names = require "perf.names"
   for _, name in ipairs { "cycles", "cpu-clock" } do
     local attr = names.attr(names.resolve(name))

@@ -435,8 +435,8 @@ describe("perf.auto", function()
 
   it("reports wrong variables, and does not run the program", function()
     for env, wanted in pairs { ["PERF_MODE=x"] = "perf.auto: PERF_MODE: record or stat expected, got 'x'\n",
-      ["PERF_FREQ=fast"] = "perf.auto: PERF_FREQ: a whole number, 1 or more, expected, got 'fast'\n",
-      ["PERF_PERIOD=0"] = "perf.auto: PERF_PERIOD: a whole number, 1 or more, expected, got '0'\n",
+      ["PERF_FREQ=fast"] = "perf.auto: PERF_FREQ: positive integer expected, got 'fast'\n",
+      ["PERF_PERIOD=0"] = "perf.auto: PERF_PERIOD: positive integer expected, got '0'\n",
       ["PERF_NATIVE=yes"] = "perf.auto: PERF_NATIVE: 0 or 1 expected, got 'yes'\n",
       ["PERF_PERIOD=1 PERF_FREQ=1"] = "perf.auto: PERF_FREQ and PERF_PERIOD exclude each other\n",
       ["PERF_EVENTS=page-fualts"] = "luaperf: PERF_EVENTS: page-fualts: unknown event; did you mean 'page-faults'?\n",

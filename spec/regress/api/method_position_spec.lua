@@ -83,7 +83,7 @@ describe("a mistake in the call of a method", function()
       ["bad argument #1 to 'unwind' (register '"] = function()
         local r = resolver:unwind { regs = { abi = 2 }, stack = "", machine = "x86_64" } return r
       end,
-      ["bad argument #1 to 'unwind' (option 'max': whole number"] = function()
+      ["bad argument #1 to 'unwind' (option 'max': positive integer"] = function()
         local r = resolver:unwind { regs = regs, stack = "", max = 0 } return r
       end,
     }

@@ -4,6 +4,7 @@
 -- collector. It is added to the `total` of every line in the stack, once for each line. In the table of functions, `self` is the
 -- weight of stacks whose innermost frame, of any kind, is the function.
 local argument = require "perf.base.argument"
+local checks = require "perf.api.check"
 local format = require "perf.base.format"
 local keys = require "perf.base.keys"
 local lua_frame = require "perf.profile.lua_frame"
@@ -62,9 +63,8 @@ end
 -- @treturn table `{lines=, functions=, zones=, total=, unit=, event=}`, which prints as tables: each an array, the largest first,
 -- of `{name=, self=, total=, count=, kind=, file=, line=, func=}`, where `count` is the number of its own samples
 function M.top(prof, n)
-  if n ~= nil and (type(n) ~= "number" or n < 1 or n ~= math.floor(n)) then
-    argument.raise_in_method("top", "positive integer expected, got " .. tostring(n), 2)
-  end
+  local wrong = n ~= nil and n ~= math.huge and checks.wrong({ "n", "integer", least = 1 }, n)
+  if wrong then argument.raise_in_method("top", wrong, 2) end
   local lines, add_line = tally()
   local functions, add_function = tally()
   local zones, add_zone = tally()
