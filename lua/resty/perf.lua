@@ -7,6 +7,9 @@
 -- A request is identified by the address of its structure, which lasts through internal redirects, unlike ngx.ctx; nginx reports
 -- its end to the accounting. A subrequest shares the account of its main request.
 -- @module resty.perf
+if not rawget(_G, "ngx") then
+  error("resty.perf needs nginx's Lua module: require it in OpenResty's init_by_lua_block, not in a plain interpreter", 2)
+end
 local argument = require "perf.base.argument"
 local at_exit = require "perf.base.at_exit"
 local clock = require "perf.base.clock"

@@ -78,6 +78,8 @@ function M.run(opts, words, here)
   if not others and #words == 0 then return nil, "no script or program is given: luaperf record script.lua", "USAGE" end
   if opts.output == "-" then return nil, "-o -: stdout is the program's; name a file", "USAGE" end
   if not others and run.is_script(words[1]) then return of_script(opts, words, here) end
+  local found, message, code = run.exists(words[1])
+  if not found then return nil, message, code end
   return of_others(opts, words, here)
 end
 

@@ -78,6 +78,19 @@ function M.why(word, message, code)
     .. "nor does its first line name an interpreter of Lua"
 end
 
+-- Whether there is a file for the program, here or in PATH. Commands ask before they open an output file.
+-- @string[opt] word the program's name
+-- @return true; or nil, message, code
+function M.exists(word)
+  if not word or M.is_script(word) then return true end
+  local dirs = word:find "/" and "" or os.getenv "PATH" or "/bin:/usr/bin"
+  for dir in (dirs .. ":"):gmatch "([^:]*):" do
+    local code = select(3, host.line(dir == "" and word or dir .. "/" .. word))
+    if code ~= "ENOENT" and code ~= "ENOTDIR" then return true end
+  end
+  return nil, M.why(word, word .. ": exec: No such file or directory", "ENOENT"), "ENOENT"
+end
+
 local function literal(v)
   if type(v) == "string" then return (("%q"):format(v):gsub("\n", "n")) end
   return tostring(v)

@@ -214,6 +214,7 @@ local function count(opts, words, here)
   if not others and #words == 0 then return nil, "no script or program is given: luaperf stat script.lua", "USAGE" end
   if opts.timeout and (not others or #words > 0) then return nil, "--timeout needs -p or -a, and no program", "USAGE" end
   if opts.runs and others then return nil, "-r needs a script or a program", "USAGE" end
+  try(run.exists(words[1]))
   if opts.output and opts.output ~= "-" then -- fail before a long run rather than after it
     try(core.output(opts.output)):close()
   end
