@@ -3,6 +3,8 @@ local pairs_of = require "perf.base.pairs"
 
 local M = {}
 
+local WIDTH, LONG = 100, 60 -- columns of notes; characters of a reason in its row
+
 -- All digits of a 64-bit value: a number, a 64-bit cdata or a "0x" string.
 function M.digits(v)
   if type(v) ~= "number" then return (tostring(v):gsub("U?LL$", "")) end
@@ -119,20 +121,28 @@ local function remark(e, m)
   return rate and rate ~= 0 and M.si(rate) .. "/sec" or ""
 end
 
--- The notes of all entries; a note that applies to several entries is printed once.
-local function remarks(entries)
+-- The reason why an entry has no value, for its row: of a long one only the beginning, since `remarks` has all of it.
+function M.reason(e)
+  local why = e.why or ""
+  return #why > LONG and why:match "^(..-)%s*[;(]" or why
+end
+
+-- The notes of all entries, and the long reasons; a note that applies to several entries is printed once.
+function M.remarks(entries)
   local order, labels = {}, {}
   for _, e in ipairs(entries) do
-    if e.value ~= nil and e.why then
+    if e.why and (e.value ~= nil or M.reason(e) ~= e.why) then
       if not labels[e.why] then
-        order[#order + 1], labels[e.why] = e.why, {}
+        order[#order + 1], labels[e.why] = e.why, { width = e.value == nil and WIDTH or math.huge }
       end
       table.insert(labels[e.why], e.label)
     end
   end
-  local lines = {}
-  for i, why in ipairs(order) do lines[i] = ("\n  %s: %s"):format(table.concat(labels[why], ", "), why) end
-  return table.concat(lines)
+  local lines = { order[1] and "\n" }
+  for _, why in ipairs(order) do
+    M.wrap(lines, "  ", table.concat(labels[why], ", ") .. ": " .. why, labels[why].width)
+  end
+  return table.concat(lines, "\n")
 end
 
 -- A table like perf stat's.
@@ -141,7 +151,7 @@ function M.counts(entries, wall_ns, source, metrics)
   for i, e in ipairs(entries) do
     local unit, value, note = e.unit or ""
     if e.value == nil then
-      value, note = e.unsupported and "<not supported>" or "<not counted>", e.why or ""
+      value, note = e.unsupported and "<not supported>" or "<not counted>", M.reason(e)
     elseif e.unit == "ns" then
       value, unit = M.ns(e.value):match "^(%S+) (%S+)$"
       note = remark(e, metrics)
@@ -153,8 +163,7 @@ function M.counts(entries, wall_ns, source, metrics)
   end
   local text = M.align(rows, { true })
   local from = source == "rusage" and "   (from the kernel's accounting: perf_event_open is refused here)" or ""
-  local notes = remarks(entries)
-  return text .. (notes ~= "" and "\n" .. notes or "") .. ("\n\n  %s elapsed%s"):format(M.ns(wall_ns), from)
+  return text .. M.remarks(entries) .. ("\n\n  %s elapsed%s"):format(M.ns(wall_ns), from)
 end
 
 return M

@@ -180,12 +180,14 @@ end
 
 local function text_of_several(results, title, runs)
   local rows, wall = means_of(results)
+  local missing = {}
   for i, e in ipairs(rows) do
+    if not e.mean then missing[#missing + 1] = e end
     rows[i] = e.mean and { "  " .. amount(e.mean, e.unit), e.label, ("+- %.2f %%"):format(e.percent) }
-      or { ("  %s   "):format(e.unsupported and "<not supported>" or "<not counted>"), e.label, e.why or "" }
+      or { ("  %s   "):format(e.unsupported and "<not supported>" or "<not counted>"), e.label, format.reason(e) }
   end
-  return ("\n%s, mean of %s runs:\n\n%s\n\n  %s elapsed  +- %.2f %%\n"):format(title, runs,
-    format.align(rows, { true }), format.ns(wall.mean), wall.percent)
+  return ("\n%s, mean of %s runs:\n\n%s%s\n\n  %s elapsed  +- %.2f %%\n"):format(title, runs,
+    format.align(rows, { true }), format.remarks(missing), format.ns(wall.mean), wall.percent)
 end
 
 -- The JSON for option -r: the means, and each run as without -r.

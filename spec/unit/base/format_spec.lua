@@ -22,6 +22,20 @@ describe("format", function()
     assert.equal("4.00 ", format.si(4))
   end)
 
+  -- The reason of each event that a virtual machine lacks was a line of 200 characters, once for each event.
+  it("shows the beginning of a long reason beside the event, and all of it once, in short lines, below the table", function()
+    local why = "perf_event_open: No such file (" .. ("this machine has no such counter "):rep(5) .. ")"
+    local entries = { { label = "cycles", why = why, unsupported = true }, { label = "instructions", why = why },
+      { label = "branches", why = "not enabled" } }
+    local text = format.counts(entries, 1, "software", {})
+    assert.matches("^  <not supported>    cycles        # perf_event_open: No such file\n", text)
+    assert.matches("\n    <not counted>    instructions  # perf_event_open: No such file\n", text)
+    assert.matches("\n    <not counted>    branches      # not enabled\n\n  cycles, instructions: perf_event_open: No ", text)
+    for line in text:gmatch "[^\n]+" do assert(#line <= 100, line) end
+    local _, times = text:gsub("this machine", "")
+    assert.equal(5, times)
+  end)
+
   it("aligns columns without trailing spaces", function()
     assert.equal(" 1  a\n22  bbb\n 3", format.align({ { "1", "a" }, { "22", "bbb" }, { "3", "" } }, { true }))
   end)
