@@ -85,8 +85,10 @@ export MAKE
 .PHONY: all extensions headers testkit env demo test spec lint gcstress gcstress-short jitstress test-safe-points san check-version install uninstall \
         rock doc clean help
 
+# The list of missing extensions is printed when it changes, not by each make.
 all: headers $(OUT)/perf/core.so extensions ## build the module for $(LUA) (default)
-	$(if $(EXT_LEFT),@$(foreach e,$(EXT_LEFT),echo "perf.ext.$e is left out: install $(debian_$e) to have it" >&2;))
+	@[ "$$(cat $(BUILD)/left-out 2>/dev/null)" = "$(EXT_LEFT)" ] || { $(foreach e,$(EXT_LEFT),\
+		echo "perf.ext.$e is left out: install $(debian_$e) to have it" >&2;) echo "$(EXT_LEFT)" >$(BUILD)/left-out; }
 
 # An extension that does not build is left out. Only our CI fails then.
 extensions: headers $(OUT)/perf/core.so
@@ -194,6 +196,9 @@ LUA_FILES := $(patsubst lua/%,%,$(shell find lua -name '*.lua' | sort))
 BIN_FILES := $(wildcard bin/luaperf)
 
 install: all ## install under PREFIX (DESTDIR) for LUA
+	@for d in "$(DESTDIR)$(LUADIR)" "$(DESTDIR)$(LIBDIR)" "$(DESTDIR)$(BINDIR)"; do \
+		at=$$d; while [ ! -e "$$at" ]; do at=$$(dirname "$$at"); done; \
+		[ -w "$$at" ] || { echo "No permission to install in $$d: run make install as root, or with PREFIX=DIRECTORY" >&2; exit 1; }; done
 	@set -e; for f in $(LUA_FILES); do install -D -m 644 "lua/$$f" "$(DESTDIR)$(LUADIR)/$$f"; done
 	@set -e; for f in core $(EXT:%=ext/%); do [ ! -e "$(OUT)/perf/$$f.so" ] || \
 		install -D -m 755 "$(OUT)/perf/$$f.so" "$(DESTDIR)$(LIBDIR)/perf/$$f.so"; done

@@ -151,6 +151,10 @@ checked "luaperf of the other" works "$top/prefix/bin/luaperf" "Lua 5.4"
 checked "make uninstall for lua5.4" "$make" LUA=lua5.4 "$prefix" uninstall
 checked "nothing is left" test ! -e "$top/prefix"
 
+# It failed at the first file, without a word about root or PREFIX.
+refused() { "$make" LUA=lua5.4 "PREFIX=$1" install 2>&1 | grep "No permission to install in $1/share/.*: .* PREFIX="; }
+if [ "$(id -u)" != 0 ]; then checked "make install without permission" refused /proc/1; fi
+
 stage=("DESTDIR=$top/stage" PREFIX=/opt/perf LUA=lua5.4)
 checked "make install with DESTDIR" install_to "${stage[@]}" install
 checked "luaperf of it" works "$top/stage/opt/perf/bin/luaperf" "Lua 5.4"
