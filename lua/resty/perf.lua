@@ -29,6 +29,7 @@ local nesting = require "resty.perf.nesting"
 local options = require "resty.perf.options"
 local pages = require "resty.perf.pages"
 local profiles = require "resty.perf.profiles"
+local numbers = require "resty.perf.route_numbers"
 local routes = require "resty.perf.routes"
 local slow = require "resty.perf.slow"
 local spans = require "resty.perf.spans"
@@ -54,9 +55,7 @@ for phase, route in pairs_of(options.apart) do apart_by_phase[accounting.number[
 local config -- the checked options of perf.start; nil before
 local running = false
 local writer, waits_writer -- of totals; of waits, if they are counted
--- Routes: numbers of the accounting by name, names by number, free numbers, and the requests of each name when its use was last
--- noted.
-local numbers, names, free, noted
+local names -- of routes, by number: see resty.perf.route_numbers
 local ticking, dict_refused
 local refused -- the error of the last write to the dictionary, or nil
 local newest_exit -- {exit=}: the finalizer of the open accounting
@@ -65,35 +64,8 @@ local function warn(level, ...) log.write(level, "resty.perf: ", ...) end
 
 -- Requests become known -----------------------------------------------------------------------------------------------
 
-local function route_number(name)
-  local n = numbers[name]
-  if n then return n end
-  n = table.remove(free) or accounting.route()
-  if not n then return numbers[TIMERS] end
-  numbers[name], names[n], noted[name] = n, name, 0
-  writer.route(name, n)
-  profiles.name_route(n, name)
-  if config.blocked then accounting.name_route(n, name) end
-  return n
-end
-
--- A name has lost its place among the server's routes: move its counts to "(other)".
-local function forget_route(name)
-  local n = numbers[name]
-  local function merge() writer.merge(name, n, routes.OTHER, n and route_number(routes.OTHER)) end
-  if n and waits_writer then waits_writer.merging(merge) else merge() end
-  if not n then return end
-  numbers[name], names[n], noted[name] = nil, nil, nil
-  free[#free + 1] = n
-end
-
 local function note_uses()
-  local uses = {}
-  for name, n in pairs_of(numbers) do
-    local requests = accounting.requests(n)
-    uses[name], noted[name] = requests - noted[name], requests
-  end
-  config.names.used(uses, forget_route)
+  config.names.used(numbers.take_uses(), function(name) numbers.forget(name, waits_writer) end)
   config.names.turn_over()
   if waits_writer then waits.note_uses() end
 end
@@ -108,7 +80,7 @@ local function admit(r, phase)
   local counted = config.blind or config.decide(route, not apart and config.header and host.variable(r, config.header))
   if counted then route = config.names.admit(route) end
   local start = config.reports and not apart and host.start_time(r) or 0
-  if accounting.admit(r, counted and route_number(route) or -1, ended, start) ~= 0 then return end
+  if accounting.admit(r, counted and numbers.number(route) or -1, ended, start) ~= 0 then return end
   if counted and config.spans and not apart then spans.begin(config.spans, r, route, start) end
 end
 
@@ -226,7 +198,7 @@ nesting.hooks[M.log] = true
 local function run_timer(fn, ...)
   if not running then return fn(...) end
   local r = get_request()
-  local route = config.timers and route_number(config.names.admit(options.timer_route(fn))) or numbers[TIMERS]
+  local route = config.timers and numbers.number(config.names.admit(options.timer_route(fn))) or numbers.number(TIMERS)
   if accounting.admit(r, route, 0, 0) ~= 0 or enter(r, TIMER) <= 0 then return fn(...) end
   return done(0, fn(...))
 end
@@ -287,7 +259,6 @@ end
 
 -- Prepare the accounting that was just opened: its writer, and the route of timers.
 local function begin()
-  numbers, names, free, noted = {}, {}, {}, {}
   accounting.main(get_request()) -- that of a worker's start or of a timer, which is no subrequest
   waits.bound_peers(config.peers)
   writer = totals.writer(config.dict, accounting, config.names.admit)
@@ -295,7 +266,7 @@ local function begin()
     local ok, message = accounting.watch(config.blocked * 1e9, log.writes(ngx.WARN))
     if not ok then warn(ngx.WARN, "blocked: ", message) end
   end
-  route_number(TIMERS)
+  names = numbers.begin(writer, config.blocked, TIMERS)
   waits_writer = config.waits and accounting.count_waits() and shared_waits.writer(config.dict, names, config.shown) or nil
 end
 
@@ -443,7 +414,7 @@ end
 -- @treturn boolean whether the request is counted
 function M.route(name)
   argument.check_type(name, "string")
-  return running and accounting.reroute(get_request(), route_number(config.names.admit(routes.valid(name)))) or false
+  return running and accounting.reroute(get_request(), numbers.number(config.names.admit(routes.valid(name)))) or false
 end
 
 --- The counts of this worker since it began. For every event, whole = unattributed + pending + all phases of all routes.

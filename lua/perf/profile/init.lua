@@ -299,6 +299,18 @@ function M.profiler(opts)
   return p, message, code
 end
 
+-- Make a Profiler and start it.
+-- @return Profiler; or nil, message, code. Raises for an unknown event or option
+function M.started(opts)
+  local p, message, code = new(opts)
+  if not p then return nil, message, code end
+  local ok
+  ok, message, code = p:start()
+  if ok then return p end
+  p:close()
+  return nil, message, code
+end
+
 local function finish(p, ok, ...)
   local prof, message, code = p:stop()
   p:close()
@@ -321,14 +333,8 @@ function M.profile(opts, ...)
     argument.raise("function or table of options expected, got " .. type(opts), 1)
   end
   argument.check_callable((...), 2)
-  local p, message, code = new(opts)
+  local p, message, code = M.started(opts)
   if not p then return nil, message, code end
-  local ok
-  ok, message, code = p:start()
-  if not ok then
-    p:close()
-    return nil, message, code
-  end
   return finish(p, pcall(...))
 end
 

@@ -72,19 +72,13 @@ end
 -- unknown event
 local function begin(event, seconds, routes, done)
   if running then return nil, "this worker is being profiled already", "EBUSY" end
-  local p, message, code = argument.call_as_argument(1, "", profiler.profiler, { event = event })
+  local mine = { profiler = false, zones = ffi.new("uint32_t[?]", ROUTES), named = {}, done = done } -- before it starts
+  local p, message, code = argument.call_as_argument(1, "", profiler.started, { event = event })
   if not p then return nil, message, code end
-  local mine = { profiler = p, zones = ffi.new("uint32_t[?]", ROUTES), named = {}, done = done } -- before it starts
-  local ok
-  ok, message, code = p:start()
-  if not ok then
-    p:close()
-    return nil, message, code
-  end
-  running = mine
+  running, mine.profiler = mine, p
   for number, name in pairs_of(routes or {}) do M.name_route(number, name) end
   accounting.set_zones(mine.zones, ROUTES)
-  local called
+  local called, ok
   called, ok, message = pcall(timer, seconds, finish, mine)
   if not (called and ok) then
     mine.done = nil
