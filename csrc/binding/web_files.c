@@ -31,10 +31,8 @@ static int l_web_file(lua_State *L)
 	const char *path = luaL_checkstring(L, 1);
 
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-		if (strcmp(files[i].path, path) == 0) {
-			lua_pushlstring(L, files[i].from, (size_t)(files[i].to - files[i].from));
-			return 1;
-		}
+		if (strcmp(files[i].path, path) == 0)
+			return pb_bytes(L, files[i].from, (size_t)(files[i].to - files[i].from));
 	return luaL_error(L, "no file %s is built in", path);
 }
 

@@ -62,6 +62,27 @@ PB_VALUE(u64, uint64_t, pb_push_u64)
 PB_VALUE(i64, int64_t, pb_push_i64)
 PB_VALUE(text, const char *, lua_pushstring)
 PB_VALUE(function, lua_CFunction, lua_pushcfunction)
+PB_VALUE(pointer, void *, lua_pushlightuserdata)
+
+#define PB_BYTES(name, push)                                                                    \
+	static inline int pb_##name(lua_State *L, const void *bytes, size_t n)                  \
+	{                                                                                       \
+		push(L, bytes, n);                                                              \
+		return 1;                                                                       \
+	}                                                                                       \
+	static inline void pb_set_##name(lua_State *L, const char *key, const void *bytes, size_t n) \
+	{                                                                                       \
+		push(L, bytes, n);                                                              \
+		lua_setfield(L, -2, key);                                                       \
+	}
+PB_BYTES(bytes, lua_pushlstring)
+PB_BYTES(hex, pb_push_hex)
+
+static inline int pb_nil(lua_State *L)
+{
+	lua_pushnil(L);
+	return 1;
+}
 
 /* The parts of the module. pb_open_NAME adds functions and classes to the module's table, which is on top of the stack. A file that
  * adds methods to another's class comes after that. */

@@ -23,6 +23,13 @@ static inline void pb_class(lua_State *L, const char *tname, const luaL_Reg *met
 	lua_setfield(L, -2, "__name");
 }
 
+/* The same, for a class that only the registry has. */
+static inline void pb_new_class(lua_State *L, const char *tname, const luaL_Reg *methods, lua_CFunction collect)
+{
+	pb_class(L, tname, methods, collect);
+	lua_pop(L, 1);
+}
+
 /* Add methods to a class whose metatable is that field of the table on top of the stack. */
 static inline void pb_extend(lua_State *L, const char *field, const luaL_Reg *methods)
 {

@@ -77,8 +77,7 @@ static int l_random_hex(lua_State *L)
 		if (got > 0)
 			have += (size_t)got;
 	}
-	pb_push_hex(L, bytes, have);
-	return 1;
+	return pb_hex(L, bytes, have);
 }
 
 void pb_open_trace(lua_State *L)

@@ -104,10 +104,10 @@ static inline lua_Integer pb_checkinteger(lua_State *L, int arg)
 #define luaL_optnumber(L, arg, d) (lua_isnoneornil(L, arg) ? (d) : pb_checknumber(L, arg))
 #define luaL_optinteger(L, arg, d) (lua_isnoneornil(L, arg) ? (lua_Integer)(d) : pb_checkinteger(L, arg))
 
-/* Add functions to the table on top of the stack. */
+/* Add functions to the table on top of the stack. NULL: none. */
 static inline void pb_register(lua_State *L, const luaL_Reg *l)
 {
-	for (; l->name; l++) {
+	for (; l && l->name; l++) {
 		lua_pushcfunction(L, l->func);
 		lua_setfield(L, -2, l->name);
 	}

@@ -91,6 +91,5 @@ void pb_open_output(lua_State *L)
 		{"write", l_write}, {"commit", l_commit}, {"place", l_place}, {"close", l_close}, {NULL, NULL}};
 
 	pb_register(L, functions);
-	pb_class(L, PB_OUTPUT, methods, l_close);
-	lua_pop(L, 1);
+	pb_new_class(L, PB_OUTPUT, methods, l_close);
 }

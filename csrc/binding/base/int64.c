@@ -242,8 +242,7 @@ static int l_bytes(lua_State *L)
 		for (int k = 0; k < width; k++)
 			out[at++] = (unsigned char)(v >> 8 * (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? k : width - 1 - k));
 	}
-	lua_pushlstring(L, (const char *)out, at);
-	return 1;
+	return pb_bytes(L, out, at);
 }
 
 void pb_open_int64(lua_State *L)

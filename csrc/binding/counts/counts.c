@@ -203,13 +203,11 @@ void pb_open_counts(lua_State *L)
 		{"begin", l_begin}, {"finish", l_finish}, {"start", l_start}, {"stop", l_stop}, {"snap", l_snap}, {"word", l_word},
 		{"layout", l_layout}, {"add", l_add}, {"wall", l_counts_wall},
 		{"reset_ns", l_reset_ns}};
-	static const luaL_Reg none[] = {{NULL, NULL}};
-
 	pb_set_function(L, "pointers", l_pointers);
 	pb_set_u64(L, "count_fell", PF_COUNT_FELL);
 	pb_set_text(L, "closed_group", PB_CLOSED_GROUP);
 	pb_set_text(L, "closed_list", PB_CLOSED_LIST);
-	pb_class(L, PB_COUNTS, none, NULL);
+	pb_class(L, PB_COUNTS, NULL, NULL);
 	lua_setfield(L, -2, "Counts");
 	for (size_t i = 0; i < sizeof quick / sizeof *quick; i++) {
 		luaL_getmetatable(L, PB_GROUP);

@@ -78,11 +78,8 @@ static int l_unguard(lua_State *L)
 void pb_open_guard(lua_State *L)
 {
 	static const luaL_Reg functions[] = {{"guard", l_guard}, {"unguard", l_unguard}, {NULL, NULL}};
-	static const luaL_Reg none[] = {{NULL, NULL}};
-
 	pb_register(L, functions);
-	pb_class(L, PB_GUARD, none, l_collect);
-	lua_pop(L, 1);
+	pb_new_class(L, PB_GUARD, NULL, l_collect);
 	lua_newtable(L);
 	lua_createtable(L, 0, 1);
 	pb_set_text(L, "__mode", "k");

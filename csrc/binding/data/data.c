@@ -316,16 +316,13 @@ static int l_payload(lua_State *L)
 
 	if (n > p->d.payload)
 		n = (size_t)p->d.payload;
-	if (n == 0) {
-		lua_pushnil(L);
-		return 1;
-	}
+	if (n == 0)
+		return pb_nil(L);
 	buf = pb_newuserdata(L, n);
 	got = pf_data_payload(&p->d, buf, n);
 	if (got < 0)
 		return pb_data_failed(L, p, (int)got);
-	lua_pushlstring(L, buf, (size_t)got);
-	return 1;
+	return pb_bytes(L, buf, (size_t)got);
 }
 
 static const struct pf_feature *check_feature(lua_State *L, int i)
@@ -357,10 +354,8 @@ static int l_feature(lua_State *L)
 	ssize_t got;
 	int r = pf_data_feature(&p->d, f->bit, &s);
 
-	if (r == 0 || (r > 0 && s.size == 0 && f->rows->kind != PF_FLAG)) { /* old recorders write empty sections */
-		lua_pushnil(L);
-		return 1;
-	}
+	if (r == 0 || (r > 0 && s.size == 0 && f->rows->kind != PF_FLAG)) /* old recorders write empty sections */
+		return pb_nil(L);
 	if (r < 0)
 		return pb_fail(L, r, "feature %s", f->name);
 	if (s.size > 1u << 30)

@@ -145,7 +145,6 @@ void pb_open_data_source(lua_State *L)
 	static const luaL_Reg methods[] = {{"each", l_each}, {NULL, NULL}};
 
 	pb_register(L, functions);
-	lua_pushlightuserdata(L, (void *)(uintptr_t)&take);
-	lua_setfield(L, -2, "take_data");
+	pb_set_pointer(L, "take_data", (void *)(uintptr_t)&take);
 	pb_extend(L, "Data", methods);
 }

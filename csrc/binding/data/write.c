@@ -179,10 +179,8 @@ static void note_map(lua_State *L, const struct pf_record *rec, const unsigned c
 		lua_pushvalue(L, -2);
 		lua_rawset(L, -5);
 	}
-	if (rec->has & PF_HAS_BUILD_ID) {
-		pb_push_hex(L, bytes + rec->build_id.at, rec->build_id.n);
-		lua_setfield(L, -2, "build_id");
-	}
+	if (rec->has & PF_HAS_BUILD_ID)
+		pb_set_hex(L, "build_id", bytes + rec->build_id.at, rec->build_id.n);
 	lua_pop(L, 4);
 }
 
@@ -401,8 +399,7 @@ static int l_build_id(lua_State *L)
 		return pb_refuse(L, r, r == -ENODATA ? "%s: no build id" : "%s: not an ELF file", path ? path : "the kernel");
 	if (r < 0)
 		return pb_fail(L, r, "build id of %s", path ? path : "the kernel");
-	pb_push_hex(L, id.bytes, id.size);
-	return 1;
+	return pb_hex(L, id.bytes, id.size);
 }
 
 void pb_open_data_write(lua_State *L)
@@ -413,8 +410,7 @@ void pb_open_data_write(lua_State *L)
 					   {"state", l_state}, {"close", l_close}, {"is_inherited", l_is_inherited}, {NULL, NULL}};
 
 	pb_register(L, functions);
-	lua_pushlstring(L, (const char *)&finished_round, sizeof finished_round);
-	lua_setfield(L, -2, "finished_round"); /* a whole record: all earlier records are older than all later ones */
-	pb_class(L, PB_WRITER, methods, l_gc);
-	lua_pop(L, 1);
+	/* a whole record: all earlier records are older than all later ones */
+	pb_set_bytes(L, "finished_round", &finished_round, sizeof finished_round);
+	pb_new_class(L, PB_WRITER, methods, l_gc);
 }

@@ -247,10 +247,8 @@ static int l_scan(lua_State *L)
 	uint64_t words[512], calls;
 	ssize_t n;
 
-	if (!ev || pf_counter_usable(ev) < 0) {
-		lua_pushnil(L);
-		return 1;
-	}
+	if (!ev || pf_counter_usable(ev) < 0)
+		return pb_nil(L);
 	n = own ? pf_counter_read_own(ev, words, sizeof words / sizeof *words, &calls)
 		: pf_counter_read(ev, words, sizeof words / sizeof *words);
 	if (n >= 0) {
@@ -357,9 +355,8 @@ void pb_open_event(lua_State *L)
 	pb_set_function(L, "open", l_open);
 	pb_set_function(L, "watch_calls", l_watch);
 	pb_set_function(L, "own_section", l_own_section);
-	if (pf_user_config1 >= 0) { /* the config1 for core.open's `user`; nil if this CPU cannot read counters in this way */
+	if (pf_user_config1 >= 0) /* the config1 for core.open's `user`; nil if this CPU cannot read counters in this way */
 		pb_set_int(L, "user_config1", pf_user_config1);
-	}
 	pb_class(L, PB_EVENT, methods, l_gc);
 	lua_getfield(L, -1, "__index");
 	lua_pushvalue(L, -2);

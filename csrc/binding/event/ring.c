@@ -209,8 +209,7 @@ static int l_drain(lua_State *L)
 	n = pf_ring_drain(&e->ring, space, room);
 	if (n < 0)
 		return read_failed(L, (int)n);
-	lua_pushlstring(L, space, (size_t)n);
-	return 1;
+	return pb_bytes(L, space, (size_t)n);
 }
 
 /* Upvalues: the Event, the timeout, Record's metatable. */
@@ -222,10 +221,8 @@ static int l_next(lua_State *L)
 
 		if (r == 1)
 			return 1;
-		if (strcmp(lua_tostring(L, -1), "EBADMSG") != 0) {
-			lua_pushnil(L);
-			return 1;
-		}
+		if (strcmp(lua_tostring(L, -1), "EBADMSG") != 0)
+			return pb_nil(L);
 	}
 }
 

@@ -122,11 +122,10 @@ static int l_lost(lua_State *L)
 	pb_set_u64(L, "records", e->ring.lost);
 	pb_set_u64(L, "samples", e->ring.lost_samples);
 	pb_set_u64(L, "damaged", e->ring.damaged);
-	if (known) {
+	if (known)
 		pb_set_u64(L, "kernel", kernel);
-	} else {
+	else
 		pb_set_bool(L, "at_least", 1);
-	}
 	if (e->writers || e->lost_gone)
 		pb_set_u64(L, "ring", ring_lost(e, &ring_known));
 	return 2;

@@ -153,7 +153,6 @@ void pb_open_ring_source(lua_State *L)
 	static const luaL_Reg methods[] = {{"each", l_each}, {NULL, NULL}};
 
 	pb_register(L, functions);
-	lua_pushlightuserdata(L, (void *)(uintptr_t)&take);
-	lua_setfield(L, -2, "take_event");
+	pb_set_pointer(L, "take_event", (void *)(uintptr_t)&take);
 	pb_extend(L, "Event", methods);
 }

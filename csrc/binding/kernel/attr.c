@@ -212,8 +212,7 @@ static int l_pack(lua_State *L)
 
 	pb_check_attr(L, 1, &a);
 	a.size = pf_attr_size(&a);
-	lua_pushlstring(L, (const char *)&a, sizeof a);
-	return 1;
+	return pb_bytes(L, &a, sizeof a);
 }
 
 /* core.unpack(bytes): a table of the fields that are set. */

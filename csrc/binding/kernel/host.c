@@ -160,6 +160,5 @@ void pb_open_host(lua_State *L)
 	static const luaL_Reg methods[] = {{"fd", l_fd}, {"read", l_read}, {"close", l_close}, {NULL, NULL}};
 
 	pb_register(L, functions);
-	pb_class(L, PB_HANDLE, methods, l_close);
-	lua_pop(L, 1);
+	pb_new_class(L, PB_HANDLE, methods, l_close);
 }

@@ -157,6 +157,5 @@ void pb_open_channel(lua_State *L)
 					   {"close", l_close},   {"length", l_length}, {NULL, NULL}};
 
 	pb_register(L, functions);
-	pb_class(L, PB_CHANNEL, methods, l_gc);
-	lua_pop(L, 1);
+	pb_new_class(L, PB_CHANNEL, methods, l_gc);
 }

@@ -186,10 +186,8 @@ static int l_gc(lua_State *L)
 
 void pb_open_thread(lua_State *L)
 {
-	static const luaL_Reg functions[] = {{"thread", l_thread}, {NULL, NULL}};
 	static const luaL_Reg methods[] = {{"join", l_join}, {NULL, NULL}};
 
-	pb_register(L, functions);
-	pb_class(L, PB_THREAD, methods, l_gc);
-	lua_pop(L, 1);
+	pb_set_function(L, "thread", l_thread);
+	pb_new_class(L, PB_THREAD, methods, l_gc);
 }

@@ -189,6 +189,5 @@ void pb_open_process(lua_State *L)
 		{"go_on", l_go_on}, {"wait", l_wait}, {"kill", l_kill}, {"close", l_gc}, {NULL, NULL}};
 
 	pb_register(L, functions);
-	pb_class(L, PB_PROCESS, methods, l_gc);
-	lua_pop(L, 1);
+	pb_new_class(L, PB_PROCESS, methods, l_gc);
 }

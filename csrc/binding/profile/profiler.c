@@ -212,8 +212,7 @@ static int prepare(lua_State *L)
 			p->lifetime->marked = pb_marks_take(&p->stack);
 		p->marks = 1;
 	}
-	lua_pushinteger(L, r);
-	return 1;
+	return pb_int(L, r);
 }
 
 /* profiler:start(): true; or nil, message, code. It can be called once. */
@@ -247,8 +246,7 @@ static int l_start(lua_State *L)
 	}
 	p->next = p->lifetime->running;
 	p->lifetime->running = p;
-	lua_pushboolean(L, 1);
-	return 1;
+	return pb_bool(L, 1);
 }
 
 static int l_stop(lua_State *L)
@@ -271,32 +269,24 @@ static int l_state(lua_State *L)
 /* core.profiler_number(): attr.sig_data for the event of a profiler. */
 static int l_profiler_number(lua_State *L)
 {
-	pb_push_u64(L, pf_sampler_number());
-	return 1;
+	return pb_u64(L, pf_sampler_number());
 }
 
 /* core.set_zone(number): returns the previous zone of the thread; core.zone_setter(): the C function, for FFI; core.new_zone(): a
  * new number. */
 static int l_set_zone(lua_State *L)
 {
-	lua_pushinteger(L, (lua_Integer)pf_zone_set((uint32_t)luaL_checkinteger(L, 1)));
-	return 1;
+	return pb_int(L, (lua_Integer)pf_zone_set((uint32_t)luaL_checkinteger(L, 1)));
 }
 
 static int l_zone_setter(lua_State *L)
 {
-	uint32_t (*setter)(uint32_t) = pf_zone_set;
-	void *address;
-
-	memcpy(&address, &setter, sizeof address);
-	lua_pushlightuserdata(L, address);
-	return 1;
+	return pb_pointer(L, (void *)(uintptr_t)&pf_zone_set);
 }
 
 static int l_new_zone(lua_State *L)
 {
-	lua_pushinteger(L, (lua_Integer)pf_zone_new());
-	return 1;
+	return pb_int(L, (lua_Integer)pf_zone_new());
 }
 
 /* core.object_address(function): the addresses that identify a C function at safe points and in the unwinder; without a function, an
@@ -306,10 +296,8 @@ static int l_object_address(lua_State *L)
 	int (*code)(lua_State *) = lua_gettop;
 	uint64_t unwound;
 
-	if (lua_isnoneornil(L, 1)) {
-		pb_push_u64(L, (uintptr_t)code);
-		return 1;
-	}
+	if (lua_isnoneornil(L, 1))
+		return pb_u64(L, (uintptr_t)code);
 	pb_push_u64(L, pb_function_address(L, 1));
 	unwound = pb_unwind_function(L, 1);
 	if (unwound)
@@ -352,8 +340,7 @@ static int l_unwinds(lua_State *L)
 /* core.unix_time(): seconds. */
 static int l_unix_time(lua_State *L)
 {
-	lua_pushnumber(L, (lua_Number)pf_clock_ns(CLOCK_REALTIME) / 1e9);
-	return 1;
+	return pb_number(L, (lua_Number)pf_clock_ns(CLOCK_REALTIME) / 1e9);
 }
 
 void pb_open_profiler(lua_State *L)
@@ -376,6 +363,5 @@ void pb_open_profiler(lua_State *L)
 	push_lifetime(L);
 	lua_pop(L, 1);
 	pb_register(L, functions);
-	pb_class(L, PB_PROFILER, methods, l_close);
-	lua_pop(L, 1);
+	pb_new_class(L, PB_PROFILER, methods, l_close);
 }

@@ -10,10 +10,8 @@ struct pb_profiler *pb_check_profiler(lua_State *L)
 
 static void set_text(lua_State *L, const struct pf_stacks *s, uint32_t text, const char *field)
 {
-	if (!text)
-		return;
-	lua_pushstring(L, pf_stacks_text_at(s, text));
-	lua_setfield(L, -2, field);
+	if (text)
+		pb_set_text(L, field, pf_stacks_text_at(s, text));
 }
 
 /* {kind =, ...}: see pb_profiler_result. */
@@ -33,21 +31,15 @@ static void push_frame(lua_State *L, const struct pf_stacks *s, const struct pf_
 			pb_set_u64(L, "address", fn->source_key);
 			return;
 		}
-		lua_pushinteger(L, fn->line);
-		lua_setfield(L, -2, "linedefined");
-		if (f->line) {
-			lua_pushinteger(L, (lua_Integer)f->line);
-			lua_setfield(L, -2, "line");
-		}
-		if (f->kind == PF_FRAME_RANGE) {
-			lua_pushinteger(L, (lua_Integer)(f->key >> 32));
-			lua_setfield(L, -2, "lastline");
-		}
+		pb_set_int(L, "linedefined", fn->line);
+		if (f->line)
+			pb_set_int(L, "line", (lua_Integer)f->line);
+		if (f->kind == PF_FRAME_RANGE)
+			pb_set_int(L, "lastline", (lua_Integer)(f->key >> 32));
 	} else if (f->kind == PF_FRAME_STATE) {
 		pb_set_text(L, "state", states[f->key]);
 	} else if (f->kind == PF_FRAME_ZONE) {
-		lua_pushinteger(L, (lua_Integer)f->key);
-		lua_setfield(L, -2, "zone");
+		pb_set_int(L, "zone", (lua_Integer)f->key);
 	} else {
 		pb_set_u64(L, "address", f->key);
 	}
@@ -96,8 +88,7 @@ int pb_profiler_result(lua_State *L)
 		lua_setfield(L, -2, names[k]);
 	}
 	if (p->s.moments.items) {
-		lua_pushlstring(L, (const char *)p->s.moments.items, p->s.moments.n * sizeof *p->s.moments.items);
-		lua_setfield(L, -2, "moments");
+		pb_set_bytes(L, "moments", p->s.moments.items, p->s.moments.n * sizeof *p->s.moments.items);
 		pb_set_u64(L, "beyond", p->s.moments.beyond);
 	}
 	pb_set_u64(L, "total", pf_sampler_total(&p->s));

@@ -42,11 +42,9 @@ int pb_pack(const struct pf_layout *l, const unsigned char *bytes, size_t n, str
 static void push_places(lua_State *L, uint64_t sample_type)
 {
 	lua_newtable(L);
-	for (const struct pf_place *p = pf_places; p->name; p++) {
-		if (!pf_place_at(p, sample_type))
-			continue;
-		pb_set_int(L, p->name, pf_place_at(p, sample_type));
-	}
+	for (const struct pf_place *p = pf_places; p->name; p++)
+		if (pf_place_at(p, sample_type))
+			pb_set_int(L, p->name, pf_place_at(p, sample_type));
 }
 
 void pb_tag(lua_State *L, struct pf_layout *l)

@@ -107,6 +107,5 @@ void pb_open_layouts(lua_State *L)
 
 	pb_set_function(L, "layouts", l_layouts);
 	pb_set_function(L, "trailer", l_trailer);
-	pb_class(L, PB_LAYOUTS, methods, l_close);
-	lua_pop(L, 1);
+	pb_new_class(L, PB_LAYOUTS, methods, l_close);
 }

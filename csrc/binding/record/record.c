@@ -59,10 +59,8 @@ static int push_plain(lua_State *L, const struct pf_record *rec, const unsigned 
 	const void *member = (const char *)rec + f->offset;
 	const struct pf_view *v = member;
 
-	if (f->mask && !(rec->has & f->mask)) {
-		lua_pushnil(L);
-		return 1;
-	}
+	if (f->mask && !(rec->has & f->mask))
+		return pb_nil(L);
 	switch (f->kind) {
 	case KIND_PART:
 		return 0;
@@ -76,11 +74,9 @@ static int push_plain(lua_State *L, const struct pf_record *rec, const unsigned 
 		return pb_int(L, *(const int32_t *)member);
 	case KIND_TEXT:
 	case KIND_BYTES:
-		lua_pushlstring(L, (const char *)bytes + v->at, v->n);
-		return 1;
+		return pb_bytes(L, bytes + v->at, v->n);
 	case KIND_HEX:
-		pb_push_hex(L, bytes + v->at, v->n);
-		return 1;
+		return pb_hex(L, bytes + v->at, v->n);
 	case KIND_MISC:
 		for (size_t i = 0; i < sizeof misc_bits / sizeof *misc_bits; i++)
 			if (strcmp(misc_bits[i].name, f->name) == 0)
@@ -101,8 +97,7 @@ static int push_field(lua_State *L, const struct pb_record *r, const struct fiel
 		return push_plain(L, &r->rec, r->bytes, f);
 	if (!f->mask || (r->rec.has & f->mask))
 		return f->part(L, r);
-	lua_pushnil(L);
-	return 1;
+	return pb_nil(L);
 }
 
 int pb_push_field(lua_State *L, const struct pb_record *r, int i)
@@ -247,8 +242,7 @@ static int l_bytes(lua_State *L)
 {
 	const struct pb_record *r = check_record(L, 1);
 
-	lua_pushlstring(L, (const char *)r->bytes, r->rec.size);
-	return 1;
+	return pb_bytes(L, r->bytes, r->rec.size);
 }
 
 /*** The event that wrote the record: {label=, attr=, ...}.

@@ -41,10 +41,8 @@ PART(counts)
 {
 	struct pf_reading rd;
 
-	if (pf_read_decode(r->rec.read_format, pf_view_u64(r->bytes, r->rec.read), r->rec.read.n, &rd) < 0) {
-		lua_pushnil(L);
-		return 1;
-	}
+	if (pf_read_decode(r->rec.read_format, pf_view_u64(r->bytes, r->rec.read), r->rec.read.n, &rd) < 0)
+		return pb_nil(L);
 	pf_reading_strip(&rd, r->rec.read_hidden);
 	lua_newtable(L);
 	pb_set_reading(L, &rd);
@@ -69,8 +67,7 @@ PART(counts)
 /* The valid bytes of the copied stack: the copy may reach beyond the stack's end. */
 PART(user_stack)
 {
-	lua_pushlstring(L, (const char *)r->bytes + r->rec.stack_user.at, r->rec.stack_dyn_size);
-	return 1;
+	return pb_bytes(L, r->bytes + r->rec.stack_user.at, r->rec.stack_dyn_size);
 }
 
 static const struct {

@@ -201,6 +201,5 @@ void pb_open_tally(lua_State *L)
 					   {"totals", l_totals}, {"clear", l_clear}, {"close", l_close}, {NULL, NULL}};
 
 	pb_set_function(L, "tally", l_tally);
-	pb_class(L, PB_TALLY, methods, l_close);
-	lua_pop(L, 1);
+	pb_new_class(L, PB_TALLY, methods, l_close);
 }

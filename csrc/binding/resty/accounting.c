@@ -77,8 +77,7 @@ static int l_stack_key(lua_State *L)
 		h = (h ^ (uint32_t)ar.linedefined) * 0x100000001b3u;
 		h = (h ^ (uint32_t)ar.currentline) * 0x100000001b3u;
 	}
-	lua_pushnumber(L, (lua_Number)(h >> 12));
-	return 1;
+	return pb_number(L, (lua_Number)(h >> 12));
 }
 
 /* accounting:watch(ns, tells): start the thread that watches for turns longer than ns. true; or nil, message, code. See
@@ -131,6 +130,5 @@ void pb_open_accounting(lua_State *L)
 	pb_set_function(L, "accounting", l_accounting);
 	pb_set_function(L, "accounting_functions", l_functions);
 	pb_set_function(L, "stack_key", l_stack_key);
-	pb_class(L, PB_ACCOUNTING, methods, l_close);
-	lua_pop(L, 1);
+	pb_new_class(L, PB_ACCOUNTING, methods, l_close);
 }

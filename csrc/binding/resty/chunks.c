@@ -40,8 +40,7 @@ static int learn_distance(lua_State *L)
 	lua_insert(L, top + 1);
 	lua_setfield(L, -2, "__newindex");
 	lua_setmetatable(L, -2);
-	lua_pushinteger(L, 1);
-	lua_setfield(L, -2, "chunk");
+	pb_set_int(L, "chunk", 1);
 	lua_getupvalue(L, top + 1, 2);
 	below = (int)lua_tointeger(L, -1);
 	lua_settop(L, top);
@@ -100,8 +99,7 @@ static int l_wrap_chunks(lua_State *L)
 	lua_pushcclosure(L, l_store, 2);
 	lua_setfield(L, -2, "__newindex");
 	lua_setmetatable(L, 1);
-	lua_pushboolean(L, below != 0);
-	return 1;
+	return pb_bool(L, below != 0);
 }
 
 #endif

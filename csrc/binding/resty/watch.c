@@ -56,8 +56,7 @@ int pb_watch_start(lua_State *L, struct pb_accounting *a, uint64_t limit, int te
 	}
 	a->watch = watch;
 	pf_accounting_watch(a->accounting, &watch->w);
-	lua_pushboolean(L, 1);
-	return 1;
+	return pb_bool(L, 1);
 }
 
 int pb_watch_name(lua_State *L, struct pb_watch *watch, enum pf_watch_kind kind, uint32_t number, const char *text)
@@ -66,8 +65,7 @@ int pb_watch_name(lua_State *L, struct pb_watch *watch, enum pf_watch_kind kind,
 
 	if (r < 0)
 		return pb_fail(L, r, "watcher of blocked turns");
-	lua_pushboolean(L, 1);
-	return 1;
+	return pb_bool(L, 1);
 }
 
 int pb_watch_take(lua_State *L, struct pb_watch *watch)
@@ -78,14 +76,10 @@ int pb_watch_take(lua_State *L, struct pb_watch *watch)
 	if (!pf_watch_take(&watch->w, &watch->taken))
 		return 0;
 	lua_createtable(L, 0, 6);
-	lua_pushinteger(L, (lua_Integer)b->route);
-	lua_setfield(L, -2, "route");
-	lua_pushinteger(L, (lua_Integer)b->phase);
-	lua_setfield(L, -2, "phase");
-	lua_pushnumber(L, (lua_Number)b->seen_ns);
-	lua_setfield(L, -2, "seen_ns");
-	lua_pushlstring(L, b->uri, b->uri_size);
-	lua_setfield(L, -2, "uri");
+	pb_set_int(L, "route", (lua_Integer)b->route);
+	pb_set_int(L, "phase", (lua_Integer)b->phase);
+	pb_set_number(L, "seen_ns", (lua_Number)b->seen_ns);
+	pb_set_bytes(L, "uri", b->uri, b->uri_size);
 	push_call(L, b->call);
 	lua_setfield(L, -2, "call");
 	lua_createtable(L, (int)b->n, 0);
@@ -95,10 +89,8 @@ int pb_watch_take(lua_State *L, struct pb_watch *watch)
 		lua_createtable(L, 0, 4);
 		pb_set_text(L, "kind", kinds[p->kind]);
 		pb_set_text(L, "source", p->name);
-		lua_pushinteger(L, (lua_Integer)p->line);
-		lua_setfield(L, -2, "line");
-		lua_pushinteger(L, p->linedefined);
-		lua_setfield(L, -2, "linedefined");
+		pb_set_int(L, "line", (lua_Integer)p->line);
+		pb_set_int(L, "linedefined", p->linedefined);
 		lua_rawseti(L, -2, (int)i + 1);
 	}
 	lua_setfield(L, -2, "stack");

@@ -325,7 +325,6 @@ static int l_is_open(lua_State *L)
 PX_EXPORT int luaopen_perf_ext_bpf(lua_State *L);
 int luaopen_perf_ext_bpf(lua_State *L)
 {
-	static const luaL_Reg functions[] = {{"open", l_open}, {NULL, NULL}};
 	static const luaL_Reg methods[] = {{"load", l_load},
 					   {"program", l_program},
 					   {"programs", l_programs},
@@ -342,7 +341,7 @@ int luaopen_perf_ext_bpf(lua_State *L)
 	px_class(L, PX_BPF_OBJECT, methods, l_close);
 	px_bpf_open_map(L);
 	lua_newtable(L);
-	pb_register(L, functions);
+	pb_set_function(L, "open", l_open);
 	lua_pushfstring(L, "%d.%d", (int)libbpf_major_version(), (int)libbpf_minor_version());
 	lua_setfield(L, -2, "version");
 	return 1;

@@ -58,9 +58,7 @@ __attribute__((visibility("default"))) int luaopen_perf_ext_zstd(lua_State *L);
 
 int luaopen_perf_ext_zstd(lua_State *L)
 {
-	static const luaL_Reg none[] = {{NULL, NULL}};
-
-	pb_class(L, PB_INFLATE, none, l_free);
+	pb_class(L, PB_INFLATE, NULL, l_free);
 	lua_newtable(L);
 	pb_set_function(L, "new", l_new);
 	pb_set_text(L, "version", ZSTD_versionString());

@@ -236,14 +236,13 @@ static int l_name(lua_State *L)
 PX_EXPORT int luaopen_perf_ext_tracefields(lua_State *L);
 int luaopen_perf_ext_tracefields(lua_State *L)
 {
-	static const luaL_Reg functions[] = {{"format", l_format}, {NULL, NULL}};
 	static const luaL_Reg methods[] = {{"decode", l_decode}, {"fields", l_fields}, {"name", l_name},
 					   {"text", px_format_text}, {NULL, NULL}};
 
 	px_open(L);
 	px_class(L, FORMAT, methods, l_close);
 	lua_newtable(L);
-	pb_register(L, functions);
+	pb_set_function(L, "format", l_format);
 	pb_set_int(L, "long_size", sizeof(long));
 	luaL_getmetatable(L, FORMAT);
 	lua_setfield(L, -2, "Format");

@@ -271,10 +271,8 @@ static int l_modules(lua_State *L)
 		pb_set_i64(L, "end", (int64_t)end);
 		dwfl_module_getelf(all.list[i], &bias); /* the id is known once the file is open */
 		n = dwfl_module_build_id(all.list[i], &bits, &vaddr);
-		if (n > 0) {
-			pb_push_hex(L, bits, (size_t)n);
-			lua_setfield(L, -2, "build_id");
-		}
+		if (n > 0)
+			pb_set_hex(L, "build_id", bits, (size_t)n);
 		lua_rawseti(L, -2, (int)i + 1);
 	}
 	return 1;

@@ -188,9 +188,8 @@ static int l_count(lua_State *L)
 
 void px_open_kernel(lua_State *L)
 {
-	static const luaL_Reg functions[] = {{"kernel", l_kernel}, {NULL, NULL}};
 	static const luaL_Reg methods[] = {{"find", l_find}, {"address", l_address}, {"count", l_count}, {NULL, NULL}};
 
 	px_class(L, KERNEL, methods, l_close);
-	pb_register(L, functions);
+	pb_set_function(L, "kernel", l_kernel);
 }
