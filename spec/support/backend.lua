@@ -48,14 +48,17 @@ function Backend:stop()
   os.remove(self.log .. ".err")
 end
 
---- The requests so far: array of {path=, headers=, body=}.
+--- The requests so far: array of {path=, headers=, body=}; without one that the backend is writing to its log now.
 function Backend:requests()
   local text, list, at = util.read_file(self.log), {}, 1
   while at <= #text do
     local line, after = text:match("^([^\n]*)\n()", at)
-    at = after
-    if not line:find "^port " then
-      local head, length, from = text:match("^(.-)\n\n(%d+)\n()", at)
+    if not line then break end
+    if line:find "^port " then
+      at = after
+    else
+      local head, length, from = text:match("^(.-)\n\n(%d+)\n()", after)
+      if not from or #text < from + length then break end
       local request = { path = line:match "^POST (%S+)", headers = {}, body = text:sub(from, from + length - 1) }
       for name, value in head:gmatch "([^\n:]+): ([^\n]*)" do request.headers[name:lower()] = value end
       list[#list + 1] = request

@@ -36,7 +36,9 @@ end
 function M.new(tls)
   local ok, ctx = pcall(context_of, tls)
   if not ok then return nil, "TLS: " .. tostring(ctx) end
-  local loop = cqueues.new()
+  -- The sender waits in its own controller: that of cqueues.poll is made at the first wait, so at the end of the program Lua
+  -- would finalize it before the sender.
+  local loop, waiting = cqueues.new(), cqueues.new()
   local transport = { rest = coroutine.yield, connected = function() end }
 
   local function left(deadline) return math.max((deadline - clock.now()) / 1e9, 0.001) end
@@ -75,8 +77,14 @@ function M.new(tls)
     return answer[1], answer[2], answer[3]
   end
 
-  function transport.wait(seconds)
+  local function wait(seconds)
     if loop:empty() then cqueues.sleep(seconds) else cqueues.poll(loop, seconds) end
+  end
+
+  function transport.wait(seconds)
+    if cqueues.running() then return wait(seconds) end
+    waiting:wrap(wait, seconds)
+    assert(waiting:loop())
   end
 
   function transport.close() end
