@@ -143,14 +143,16 @@ __attribute__((no_sanitize("address"))) static int populate(uintptr_t at, uintpt
 }
 
 /*
- * LuaJIT's machine code. Reading it would map the page of zeros, and the next trace would fault when it is written; no machine
- * code runs during a C function.
+ * LuaJIT's machine code. Reading it would map the page of zeros, and the next trace would fault when it is written. No machine
+ * code runs during a C function; but another thread's state may run its own, or change its protection to write it.
  */
 static int populate_code(uintptr_t at, uintptr_t end)
 {
+    struct stat threads; /* a directory has two links more than directories in it */
     int done;
 
-    if (mprotect((void *)at, end - at, PROT_READ | PROT_WRITE) != 0)
+    if (stat("/proc/self/task", &threads) != 0 || threads.st_nlink > 3 ||
+        mprotect((void *)at, end - at, PROT_READ | PROT_WRITE) != 0)
         return 0;
     done = populate(at, end, 1);
     mprotect((void *)at, end - at, PROT_READ | PROT_EXEC);
