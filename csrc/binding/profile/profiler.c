@@ -47,7 +47,7 @@ static uint64_t address(lua_State *L, const char *name)
 /* Release the resources that prepare has taken, and the claim. A profiler without the claim leaves those of the running one. */
 static void give_back(lua_State *L, struct pb_profiler *p)
 {
-	if (p->marks && --p->lifetime->marks == 0 && p->lifetime->marked)
+	if (p->marks && --p->lifetime->marks == 0)
 		pb_marks_give(&p->stack);
 	p->marks = 0;
 	if (!p->s.at.claimed)
@@ -208,8 +208,8 @@ static int prepare(lua_State *L)
 		r = pb_engine_start(L, &p->stack, why);
 	} else {
 		pb_unwind_learn_more(L, &p->stack);
-		if (p->lifetime->marks++ == 0)
-			p->lifetime->marked = pb_marks_take(&p->stack);
+		pb_marks_take(&p->stack);
+		p->lifetime->marks++;
 		p->marks = 1;
 	}
 	return pb_int(L, r);

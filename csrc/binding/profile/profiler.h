@@ -14,7 +14,6 @@ struct pb_lifetime {
 	struct pb_profiler *running; /* the first of those that run, linked by `next` */
 	int closing;
 	unsigned marks; /* the number of running profilers that use marks in compiled code */
-	int marked;     /* the first of them has turned the marks on */
 };
 
 struct pb_profiler {

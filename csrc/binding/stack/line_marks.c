@@ -4,6 +4,7 @@
  * mode, for LuaJIT's own profiler, in which it adds a snapshot at each change of the line, with a test that costs little. We
  * leave that profiler itself to the program, since a process has only one, and its start and its stop discard all compiled code. So we
  * set only the mode, a number in the compiler's state. Code from before the start has no marks, and is shown as ranges of lines.
+ * When the program stops LuaJIT's profiler, the mode is cleared, so each sample sets it again.
  *
  * The number's place is learned from a Lua state of our own, whose profiler is started in two modes. */
 #include "binding/stack/luajit_profiler.h"
@@ -78,28 +79,35 @@ static volatile uint32_t *mode_of(const struct pb_stack *p)
 	return (volatile uint32_t *)(uintptr_t)(p->global + atomic_load(&place));
 }
 
-int pb_marks_take(const struct pb_stack *p)
+void pb_marks_set(const struct pb_stack *p)
+{
+	if (atomic_load(&place) && *mode_of(p) == NONE)
+		*mode_of(p) = LINES;
+}
+
+void pb_marks_take(const struct pb_stack *p)
 {
 	if (!atomic_load(&place) && atomic_load(&tries) < MOST_TRIES)
 		learn_place(&p->layout.of);
-	if (!atomic_load(&place) || *mode_of(p) != NONE)
-		return 0;
-	*mode_of(p) = LINES;
-	return 1;
+	pb_marks_set(p);
 }
 
 void pb_marks_give(const struct pb_stack *p)
 {
-	if (*mode_of(p) == LINES && !pb_luajit_profiler_runs(p->global))
+	if (atomic_load(&place) && *mode_of(p) == LINES && !pb_luajit_profiler_runs(p->global))
 		*mode_of(p) = NONE;
 }
 
 #else
 
-int pb_marks_take(const struct pb_stack *p)
+void pb_marks_set(const struct pb_stack *p)
 {
 	(void)p;
-	return 0;
+}
+
+void pb_marks_take(const struct pb_stack *p)
+{
+	(void)p;
 }
 
 void pb_marks_give(const struct pb_stack *p)

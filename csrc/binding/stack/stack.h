@@ -98,9 +98,10 @@ void pb_unwind_learn_more(lua_State *L, struct pb_stack *p);
 void pb_unwind(void *owner, const struct pf_registers *r, const struct pf_memory *m, struct pf_unwound *u);
 lua_State *pb_running_thread(const struct pb_stack *p, const struct pf_registers *r, const struct pf_memory *m);
 
-/* stack/line_marks.c: mark each change of the line in code that this state compiles from now on. p has been started. Returns 1 if
- * the caller must call pb_marks_give; 0 if the state makes marks already, or cannot make them. */
-int pb_marks_take(const struct pb_stack *p);
+/* stack/line_marks.c: mark each change of the line in code that this state compiles from now on. p has been started. set: the same
+ * again, in the signal handler. give: end it, unless LuaJIT's own profiler runs in this state. */
+void pb_marks_take(const struct pb_stack *p);
+void pb_marks_set(const struct pb_stack *p);
 void pb_marks_give(const struct pb_stack *p);
 
 /* If it is not NULL, the signal handler calls it for each sample: with the registers, or, whenever it requests a safe point, with

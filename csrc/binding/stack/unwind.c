@@ -210,6 +210,7 @@ lua_State *pb_running_thread(const struct pb_stack *p, const struct pf_registers
 void pb_unwind(void *owner, const struct pf_registers *r, const struct pf_memory *m, struct pf_unwound *u)
 {
 	unwind(owner, r, m, u);
+	pb_marks_set(owner);
 	if (pb_on_trigger)
 		pb_on_trigger(owner, r, m);
 	serve_hook(owner);

@@ -1,5 +1,6 @@
--- The story: to distinguish the lines of compiled code, each profiler started LuaJIT's own, of which a process has one. Its start
--- and its stop discarded all code that the program had compiled, and a profiler of the program (jit.p) replaced it.
+-- The story: to distinguish the lines of compiled code, each profiler started LuaJIT's own, of which a process has one. Its
+-- start and its stop discarded all code that the program had compiled, and a profiler of the program (jit.p) replaced it. Later,
+-- the lines were not distinguished any more after the program had stopped a profiler of its own.
 local perf = require "perf"
 local compiled = require "spec.support.compiled"
 
@@ -52,5 +53,20 @@ describe("a profiler on LuaJIT", function()
     assert.is_true(n > 0)
     assert.equal(during, after)
     assert.is_true(compiled.exits() < after)
+  end)
+
+  it("distinguishes the lines again from the first sample after the program has stopped LuaJIT's profiler", function()
+    local profile, kit = require "jit.profile", require "testkit"
+    local none = compiled.exits()
+    local p = assert(perf.profiler { event = "page-faults:u", period = 1 })
+    assert(p:start())
+    local during = compiled.exits()
+    profile.start("i1000", function() end)
+    profile.stop()
+    kit.touch_pages(1)
+    local again = compiled.exits()
+    p:stop()
+    assert.is_true(during > none, ("%d exits, %d before"):format(during, none))
+    assert.same({ during, none }, { again, compiled.exits() })
   end)
 end)
