@@ -59,7 +59,7 @@ struct pf_sampler {
 	void (*trigger)(void *owner);
 
 	int slot;         /* in the table of running samplers */
-	const void *here; /* identifies the sampled thread to the signal handler; NULL: it has no slot */
+	uint64_t thread;  /* identifies the sampled thread to the signal handler; 0: it has no slot */
 	uint32_t *frames; /* room for one unwound stack: the signal handler's stack may be too small */
 	unsigned depth;   /* the most frames of a stack */
 	uint64_t arrived; /* the ring's head when the signal handler began */

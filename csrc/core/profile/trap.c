@@ -25,7 +25,7 @@ static struct slot {
 	_Atomic(struct pf_sampler *) sampler;
 } slots[PF_TRAP_MOST];
 
-static _Atomic uint64_t numbers;
+static _Atomic uint64_t numbers, threads;
 
 /* The address makes the numbers of two copies of this library in a process differ. */
 static uint64_t first_number(void)
@@ -59,6 +59,7 @@ static struct pf_signal trap = {
 
 /* The state of a thread while it is sampled. */
 static _Thread_local struct here {
+	uint64_t number; /* of the thread: one that has ended may have been at the same address. 0: it was not sampled yet */
 	unsigned users;
 	volatile sig_atomic_t busy; /* the signal handler runs. A load that faults in it may let Linux start it again: see peek.c */
 	uint8_t blocked; /* SIGTRAP was blocked */
@@ -114,7 +115,7 @@ static void take_samples(const void *context)
 		if (atomic_load(&slots[i].generation) != generation)
 			continue;
 		of[i] = hold(&slots[i]);
-		if (of[i] && of[i]->here == &here) {
+		if (of[i] && of[i]->thread == here.number) {
 			pf_sampler_arrive(of[i]);
 		} else {
 			of[i] = NULL;
@@ -243,6 +244,8 @@ static void set_blocked(int how, uint8_t *before)
 static void take_thread(void)
 {
 	pthread_once(&once, make_key);
+	if (!here.number)
+		here.number = atomic_fetch_add(&threads, 1) + 1;
 	if (here.users++ > 0)
 		return;
 	take_stack();
@@ -285,8 +288,8 @@ int pf_trap_add(struct pf_sampler *s)
 		if (seen != 0)
 			atomic_store(&slots[i].handlers, 0); /* handlers of the parent's threads do not end in this process */
 		s->slot = i;
-		s->here = &here;
 		take_thread();
+		s->thread = here.number;
 		pf_signal_take(&trap);
 		atomic_store(&slots[i].sampler, s);
 		if (is_handled())
@@ -299,21 +302,20 @@ int pf_trap_add(struct pf_sampler *s)
 
 void pf_trap_remove(struct pf_sampler *s)
 {
-	const int inherited = pf_sampling_inherited(&s->at), here_too = s->here == &here && (inherited || s->at.tid == (int)syscall(SYS_gettid));
 	struct slot *slot = &slots[s->slot];
 	struct pf_sampler *now = s;
 
-	if (!s->here)
+	if (!s->thread)
 		return;
 	if (atomic_compare_exchange_strong(&slot->sampler, &now, NULL)) {
 		/* Wait for handlers in other threads that still use s. If the program's handler has interrupted ours in this
 		 * thread and called exit, ours never ends, so do not wait for it. */
-		while (!inherited && !here.busy && atomic_load(&slot->handlers))
+		while (!pf_sampling_inherited(&s->at) && !here.busy && atomic_load(&slot->handlers))
 			sched_yield();
 		atomic_store(&slot->generation, 0);
 	}
 	pf_signal_give(&trap, s->at.generation);
-	if (here_too)
+	if (s->thread == here.number)
 		give_thread();
-	s->here = NULL;
+	s->thread = 0;
 }

@@ -34,6 +34,7 @@ static int on_object(struct dl_phdr_info *o, size_t size, void *to)
 
 static void collect(void)
 {
+	code.n = 0; /* this may be a child, forked while another thread of its parent was here */
 	dl_iterate_phdr(on_object, NULL);
 }
 
