@@ -400,13 +400,9 @@ end
 --- The wall time of the requests of this worker that have ended, by what they did: `perf.wait_profile():flamegraph()`.
 -- @tparam[opt] string route only this route
 -- @treturn ?Profile nil unless `waits` is on
-function M.wait_profile(route)
+function M.wait_profile(route, pause)
   if not (running and accounting.waits) then return nil end
-  local zeros = accounting.zeros
-  return waits.profile(names, function(n, phase)
-    local counts = accounting.phase_counts(n, phase, zeros())
-    return counts and tonumber(counts.wall_ns) or 0
-  end, route)
+  return waits.profile(names, function(n, phase) return tonumber(accounting.route_words(n, phase)[0]) end, route, pause)
 end
 
 --- Add up the running request under another name.
@@ -441,11 +437,12 @@ end
 local function sums(pause)
   if not config then return nil end
   publish()
+  if pause then pause() end
   local found = totals.read(config.dict, accounting.phases, config.names.shown, running and writer or nil, pause)
   if found and config.waits then
     found.waits = shared_waits.read(config.dict, config.shown, pause)
   end
-  if found and config.blocked then found.blocked = blocked.read(config.dict, config.names.shown) end
+  if found and config.blocked then found.blocked = blocked.read(config.dict, config.names.shown, pause) end
   return found
 end
 

@@ -31,17 +31,21 @@ function M.absolute(path)
   return dir and dir:gsub("/$", "") .. "/" .. path or path
 end
 
+local function nothing() end
+
 -- Write a report into a file, or return it as a string if there is no path.
 -- @param path string or nil
 -- @param what the function's name, for its error
--- @param write function(put)
+-- @param write function(put, pause), which calls put(string) for each part, and pause() now and then
+-- @param[opt] stream {put=, pause=}: these functions, instead of a string
 -- @return true, or the string; or nil, message, code
-function M.deliver(path, what, write)
+function M.deliver(path, what, write, stream)
   if path ~= nil then
-    return M.write(argument.check_path(path, what, 2), write)
+    return M.write(argument.check_path(path, what, 2), function(put) write(put, nothing) end)
   end
+  if stream then return write(stream.put, stream.pause) end
   local parts = {}
-  write(function(part) parts[#parts + 1] = part end)
+  write(function(part) parts[#parts + 1] = part end, nothing)
   return table.concat(parts)
 end
 

@@ -93,7 +93,9 @@ end
 -- The turns of all workers: {routes = {{route=, count=, lasted_ns=}, ...}, recent = {...}}, the newest first; each of `recent` is
 -- a turn: {at=, pid=, route=, uri=, phase=, wall_ns=, seen_ns=, call=, lines=, counts=}.
 -- @param name_of function(name): the name under which a route is shown
-function M.read(dict, name_of)
+-- @param[opt] pause called now and then
+function M.read(dict, name_of, pause)
+  pause = pause or function() end
   local list, by_name, recent, n = {}, {}, {}, dict:get "blocked" or 0
   for i = 0, dict:get "blocked routes" or 0 do
     local route = dict:get("blocked r" .. i)
@@ -107,10 +109,12 @@ function M.read(dict, name_of)
       sum.count = sum.count + (dict:get("blocked c " .. route) or 0)
       sum.lasted_ns = sum.lasted_ns + (dict:get("blocked t " .. route) or 0)
     end
+    pause()
   end
   for i = n, math.max(1, n - KEPT + 1), -1 do
     local text = dict:get("blocked" .. i % KEPT)
     recent[#recent + 1] = text and json.decode(text)
+    pause()
   end
   return { routes = list, recent = recent }
 end

@@ -79,7 +79,8 @@ local DEFAULT = M.shape {}
 -- resty.perf.shared_waits and resty.perf.blocked, if they are counted
 -- @param[opt] emit function(text), called for each part of the text; the last one is returned
 -- @param[opt] shape a result of M.shape
-function M.text(totals, emit, shape)
+-- @param[opt] pause called now and then, where no text is emitted
+function M.text(totals, emit, shape, pause)
   shape = shape or DEFAULT
   local head, sample, finish = prometheus.new(emit, shape.prefix, shape.constant)
 
@@ -136,7 +137,7 @@ function M.text(totals, emit, shape)
       end
     end
   end
-  if totals.waits then wait_metrics.write(head, sample, totals.waits, shape) end
+  if totals.waits then wait_metrics.write(head, sample, totals.waits, shape, pause) end
   if totals.blocked then wait_metrics.write_blocked(head, sample, totals.blocked) end
   return finish()
 end

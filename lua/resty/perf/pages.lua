@@ -7,16 +7,14 @@ local core = require "perf.core"
 local pairs_of = require "perf.base.pairs"
 local exposition = require "resty.perf.metrics"
 local json = require "perf.base.json"
-local clock = require "perf.base.clock"
 local clients = require "resty.perf.clients"
 local profiles = require "resty.perf.profiles"
+local slices = require "resty.perf.slices"
 local slow = require "resty.perf.slow"
 
 local BUCKETS = require "resty.perf.accounting".BUCKETS
 
 local M = {}
-
-local SLICE = 0.4e6 -- nanoseconds
 
 -- The status page draws the JSON from its own address (?format=json), again every two seconds. It loads nothing else, and shows
 -- the content of requests only as text.
@@ -73,16 +71,6 @@ local function report(totals, state)
     whole = totals and by_label(totals, totals.worker), abandoned = totals and totals.abandoned }
 end
 
--- A function that lets the worker serve other requests, if this one has run for SLICE.
-local function pausing()
-  local since = clock.now()
-  return function()
-    if clock.now() - since < SLICE then return end
-    ngx.sleep(0.001) -- the wrapped one, which ends the turn; nginx logs a warning for each 0
-    since = clock.now()
-  end
-end
-
 local DONE = "done; the other workers follow within a second"
 local COMMANDS = "expected do=stop, or do=start with sample=N and events=LIST, each once"
 
@@ -115,10 +103,11 @@ end
 local FORMS = { flamegraph = { "text/html; charset=utf-8" }, folded = { "text/plain; charset=utf-8", "folded" },
   pprof = { "application/octet-stream", "pb.gz" }, speedscope = { "application/json", "speedscope.json" } }
 
-local function send_profile(prof, form, name)
+local function send_profile(prof, form, name, pause)
   ngx.header.content_type = FORMS[form][1]
   if FORMS[form][2] then ngx.header.content_disposition = ('attachment; filename="%s.%s"'):format(name, FORMS[form][2]) end
-  ngx.print((prof[form](prof)))
+  prof.stream = { put = ngx.print, pause = pause }
+  prof[form](prof)
 end
 
 local STATUS_OF = { EBUSY = 409, EINVAL = 400, ESRCH = 404 }
@@ -137,23 +126,25 @@ local function flame(perf, args)
     { workers = tonumber(workers) or workers, route = text_of(args.route) })
   if not called then return refuse(400, argument.why(prof)) end
   if not prof then return refuse(STATUS_OF[code] or 500, message) end
-  send_profile(form == "folded" and profiles.with_routes(prof) or prof, form, "profile")
+  local pause = slices.pausing()
+  send_profile(form == "folded" and profiles.with_routes(prof, pause) or prof, form, "profile", pause)
 end
 
 local function waiting(perf, args)
   local reason = clients.foreign()
   if reason then return refuse(403, reason) end
   if not FORMS[args.waits] then return refuse(400, "waits: expected flamegraph, folded, pprof or speedscope") end
-  local prof = perf.wait_profile(text_of(args.route))
+  local pause = slices.pausing()
+  local prof = perf.wait_profile(text_of(args.route), pause)
   if not prof then return refuse(503, "this worker does not count waits: set the option `waits` of perf.start") end
-  send_profile(prof, args.waits, "waits")
+  send_profile(prof, args.waits, "waits", pause)
 end
 
 local DENIED = "this address may not see the page: see the option `from` of perf.status and perf.metrics"
 local NOTHING = "nothing is counted: perf.start has not been called, or has failed; see the error log\n"
 
 local function metrics(state, shape)
-  local pause = pausing()
+  local pause = slices.pausing()
   local totals = state.sums(pause)
   if not totals then return refuse(503, NOTHING) end
   totals.dictionary = state.dictionary
@@ -161,7 +152,7 @@ local function metrics(state, shape)
   ngx.print(exposition.text(totals, function(text)
     ngx.print(text)
     pause()
-  end, shape))
+  end, shape, pause))
 end
 
 local SHOWN = 100 -- rows of waits
@@ -187,7 +178,7 @@ end
 local function itself(value) return value end
 
 local function as_json(state)
-  local pause = pausing()
+  local pause = slices.pausing()
   local totals = state.sums(pause)
   ngx.header.content_type = "application/json"
   ngx.print((json.encode(report(totals, state)):gsub("}$", "")))

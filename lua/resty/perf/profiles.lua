@@ -221,7 +221,7 @@ local function of_route(prof, route)
 end
 
 -- The profile with each sample's route as its outermost frame, for formats without zones.
-function M.with_routes(prof)
+function M.with_routes(prof, pause)
   local list = {}
   for i, sample in ipairs(prof:samples()) do
     list[i] = sample
@@ -230,6 +230,7 @@ function M.with_routes(prof)
       list[i].stack = copy(sample.stack)
       table.insert(list[i].stack, { name = sample.zone, func = sample.zone, kind = "state" })
     end
+    pause()
   end
   return Profile.new(copy(prof), list)
 end

@@ -5,6 +5,7 @@
 -- bits. A family has at most MOST rows; what has no row is counted in that of "(other)".
 local ffi = require "ffi"
 local pairs_of = require "perf.base.pairs"
+local slices = require "resty.perf.slices"
 local slots = require "resty.perf.slots"
 local waits = require "resty.perf.waits"
 
@@ -43,7 +44,7 @@ end
 local function other(family) return family .. "\0(other)" .. ("\0"):rep(#FAMILIES[family] - 1) end
 
 -- Rows by their names, at most MOST of each family.
--- @param shown {[label] = function(text)}: the name under which a route or peer is shown
+-- @param[opt] shown {[label] = function(text)}: the name under which a route or peer is shown; nil: all names are shown already
 -- @return {at=, all=}: at(name) returns the section of a row, or of "(other)" if there is no room; all: sections by name
 local function new_rows(shown)
   local rows = { all = {} }
@@ -79,7 +80,7 @@ local function new_rows(shown)
   function rows.at(name)
     if rows.all[name] then return rows.all[name] end
     local family = name:match "^%Z*"
-    if number[family] >= MOST then collapse() end
+    if shown and number[family] >= MOST then collapse() end
     return section_of(family, number[family] < MOST and name or other(family))
   end
 
@@ -94,41 +95,49 @@ end
 function M.writer(dict, names, shown)
   local rows = new_rows(shown or {})
   local record = slots.record(dict, KIND, PREFIX)
-  local written = { wait = {}, latency = {} } -- {section=, before=} by key
+  local written = { wait = {}, latency = {} } -- {section=, before=} by the row's index
 
-  local function add_row(family, row, name)
-    local key = tostring(row.key)
-    local w = written[family][key]
+  -- Return the entry of `written` for a row if the row has changed, else nil.
+  local function changed(family, row, i)
+    local w = written[family][i]
     if not w then
       w = { before = row_type() }
-      written[family][key] = w
+      written[family][i] = w
     end
-    local before = w.before
-    if row.count == before.count then return end
-    w.section = w.section or rows.at(name())
-    while w.section.moved do w.section = w.section.moved end
-    local values = w.section.values
+    return row.count ~= w.before.count and w or nil
+  end
+
+  local function add_row(w, row, section)
+    while section.moved do section = section.moved end
+    w.section = section
+    local values, before = section.values, w.before
     for i, field in ipairs(FIELDS) do values[i - 1] = values[i - 1] + tonumber(row[field] - before[field]) end
     for b = 0, waits.BUCKETS - 1 do
       values[HISTOGRAM + b] = values[HISTOGRAM + b] + tonumber(row.histogram[b] - before.histogram[b])
     end
-    w.section.changed = true
+    section.changed = true
     ffi.copy(before, row, ffi.sizeof(row_type))
   end
 
+  local function wait_section(route, number)
+    local site, line = waits.describe(number)
+    return rows.at(name_of("wait", { route = names[route] or "(other)", phase = site.phase, kind = site.kind, peer = site.peer,
+      line = line }))
+  end
+
+  local function latency_section(route, status, method)
+    return rows.at(name_of("latency", { route = names[route] or "(other)", status = status > 0 and status or "",
+      method = waits.method(method) }))
+  end
+
   local function update()
-    for route, number, row in waits.rows() do
-      add_row("wait", row, function()
-        local site, line = waits.describe(number)
-        return name_of("wait", { route = names[route] or "(other)", phase = site.phase, kind = site.kind, peer = site.peer,
-          line = line })
-      end)
+    for route, number, row, i in waits.rows() do
+      local w = changed("wait", row, i)
+      if w then add_row(w, row, w.section or wait_section(route, number)) end
     end
-    for route, status, method, row in waits.latencies() do
-      add_row("latency", row, function()
-        return name_of("latency", { route = names[route] or "(other)", status = status > 0 and status or "",
-          method = waits.method(method) })
-      end)
+    for route, status, method, row, i in waits.latencies() do
+      local w = changed("latency", row, i)
+      if w then add_row(w, row, w.section or latency_section(route, status, method)) end
     end
   end
 
@@ -159,17 +168,19 @@ function M.writer(dict, names, shown)
   -- rows of another key afterwards.
   function writer.merging(merge)
     update()
-    merge()
-    local function rebase(family, row, now)
-      local key = tostring(row.key)
-      local w = written[family][key] or { before = row_type() }
-      ffi.copy(w.before, row, ffi.sizeof(row_type))
-      now[key] = w
+    local by_key = { wait = {}, latency = {} }
+    for family, list in pairs_of(written) do
+      for _, w in pairs_of(list) do by_key[family][tostring(w.before.key)] = w end
     end
-    local now = { wait = {}, latency = {} }
-    for _, _, row in waits.rows() do rebase("wait", row, now.wait) end
-    for _, _, _, row in waits.latencies() do rebase("latency", row, now.latency) end
-    written = now
+    merge()
+    written = { wait = {}, latency = {} }
+    local function rebase(family, row, i)
+      local w = by_key[family][tostring(row.key)] or { before = row_type() }
+      ffi.copy(w.before, row, ffi.sizeof(row_type))
+      written[family][i] = w
+    end
+    for _, _, row, i in waits.rows() do rebase("wait", row, i) end
+    for _, _, _, row, i in waits.latencies() do rebase("latency", row, i) end
   end
 
   return writer
@@ -180,7 +191,7 @@ end
 -- @param shown {[label] = function(text)}: the name under which a route or peer is shown
 -- @param[opt] pause called now and then
 function M.read(dict, shown, pause)
-  local rows = new_rows {}
+  local rows = new_rows()
   slots.read(dict, KIND, function(name, n)
     if n == LENGTH then return rows.at(name_of(parse(name, shown))).values end
   end, nil, pause, PREFIX)
@@ -196,10 +207,8 @@ function M.read(dict, shown, pause)
     table.insert(lists[family], row)
     if pause then pause() end
   end
-  for _, list in pairs_of(lists) do
-    table.sort(list, function(a, b) return a.waiting_ns + a.lasted_ns > b.waiting_ns + b.lasted_ns end)
-  end
-  return { waits = lists.wait, requests = lists.latency }
+  local function longer(a, b) return a.waiting_ns + a.lasted_ns > b.waiting_ns + b.lasted_ns end
+  return { waits = slices.sorted(lists.wait, longer, pause), requests = slices.sorted(lists.latency, longer, pause) }
 end
 
 return M

@@ -59,24 +59,33 @@ local function pack(name, values, n)
   return ffi.string(b, 8 * at)
 end
 
+-- n doubles of a text from a place on, until the next call.
+local function doubles(text, place, n)
+  local b = buffer_of(n)
+  ffi.copy(b, ffi.cast("const char *", text) + place - 1, 8 * n)
+  return b
+end
+
 -- Add the sections of a record to arrays.
 -- @param start, bytes the place of the sections in the record's text
 -- @param array_of function(name, n): the array of a section, or nil to leave it out
-local function unpack_into(text, start, bytes, array_of)
-  local total = math.floor(bytes / 8)
-  local b = buffer_of(total)
-  ffi.copy(b, ffi.cast("const char *", text) + start - 1, 8 * total)
-  local at = 0
-  while at + 3 <= total do
-    local length, n, more = b[at], b[at + 1], b[at + 2]
-    local from = at + 3 + math.ceil(length / 8)
-    local values = array_of(ffi.string(b + at + 3, length), n)
-    at = from + more
-    while values and from < at do
+-- @param[opt] pause called between two sections
+local function unpack_into(text, start, bytes, array_of, pause)
+  local after = start + bytes
+  while start + 24 <= after do
+    local b = doubles(text, start, 3)
+    local length, n, more = b[0], b[1], b[2]
+    local from = math.ceil(length / 8)
+    local to = from + more
+    b = doubles(text, start + 24, to)
+    local values = array_of(ffi.string(b, length), n)
+    while values and from < to do
       local first, run = b[from], b[from + 1]
       for i = 0, run - 1 do values[first + i] = values[first + i] + b[from + 2 + i] end
       from = from + 2 + run
     end
+    start = start + 24 + 8 * to
+    if pause then pause() end
   end
 end
 
@@ -105,9 +114,13 @@ local function claim(dict, prefix, n)
 end
 
 -- Write a record, and give up the claim. Returns nil or the dictionary's error.
-local function write(dict, prefix, slot, owner, kind, sections)
-  local text = ("%d %d %d %d\n"):format(owner, slot.generation, #kind, #sections) .. kind .. sections
-  local ok, message = dict:safe_set(prefix .. "slot " .. slot.number, text .. ("\0"):rep(-#text % GRAIN))
+-- @param texts of the sections, from index 2 on
+local function write(dict, prefix, slot, owner, kind, texts)
+  local bytes = 0
+  for i = 2, #texts do bytes = bytes + #texts[i] end
+  texts[1] = ("%d %d %d %d\n"):format(owner, slot.generation, #kind, bytes) .. kind
+  texts[#texts + 1] = ("\0"):rep(-(#texts[1] + bytes) % GRAIN)
+  local ok, message = dict:safe_set(prefix .. "slot " .. slot.number, table.concat(texts))
   if not ok then return message end
   if slot.claim then dict:delete(slot.claim) end
   slot.claim = nil
@@ -152,7 +165,7 @@ function M.record(dict, kind, prefix)
       if rest then
         local _, _, its_kind, start, bytes = parse(text)
         if bytes == 0 or handover.give(prefix .. (its_kind or ""), text:sub(start, start + bytes - 1)) then
-          write(dict, prefix, rest, 0, "", "")
+          write(dict, prefix, rest, 0, "", { "" })
         else
           dict:delete(rest.claim)
         end
@@ -161,12 +174,12 @@ function M.record(dict, kind, prefix)
   end
 
   function record.write(list, over)
-    local parts = {}
+    local texts = { "" }
     for i, section in ipairs(list) do
       if section.changed then section.text, section.changed = pack(section.name, section.values, section.n), false end
-      parts[i] = section.text
+      texts[i + 1] = section.text
     end
-    local refused = write(dict, prefix, slot, over and 0 or ngx.worker.pid(), kind, table.concat(parts))
+    local refused = write(dict, prefix, slot, over and 0 or ngx.worker.pid(), kind, texts)
     if refused then return refused end
     dict:safe_add(prefix .. "slots", 0)
     local more = slot.number - (dict:get(prefix .. "slots") or 0)
@@ -180,7 +193,7 @@ end
 -- Add the records of this kind to arrays.
 -- @param array_of function(name, n): the array of a section, or nil to leave it out
 -- @param[opt] except number of a record that is left out
--- @param[opt] pause called between two records
+-- @param[opt] pause called between two sections
 -- @param[opt] prefix of the keys
 function M.read(dict, kind, array_of, except, pause, prefix)
   prefix = prefix or ""
@@ -188,8 +201,8 @@ function M.read(dict, kind, array_of, except, pause, prefix)
     if n ~= except then
       local text = dict:get(prefix .. "slot " .. n)
       local _, _, its_kind, start, bytes = parse(text)
-      if its_kind == kind then unpack_into(text, start, bytes, array_of) end
       if pause then pause() end
+      if its_kind == kind then unpack_into(text, start, bytes, array_of, pause) end
     end
   end
 end

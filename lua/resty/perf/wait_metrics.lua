@@ -11,7 +11,8 @@ local function seconds(ns) return (("%.9f"):format(ns / 1e9):gsub("%.?0+$", ""))
 
 -- Adds up the rows with the same labels.
 -- @param without the set of labels that are left out
-local function sum_by(rows, all, without)
+-- @param[opt] pause called between two rows
+local function sum_by(rows, all, without, pause)
   local sums, by_text, labels = {}, {}, {}
   for _, label in ipairs(all) do
     if not without[label] then labels[#labels + 1] = label end
@@ -28,6 +29,7 @@ local function sum_by(rows, all, without)
     end
     for _, field in ipairs { "count", "lasted_ns", "waiting_ns", "late_ns" } do sum[field] = sum[field] + row[field] end
     for b, n in pairs_of(row.histogram) do sum.histogram[b] = (sum.histogram[b] or 0) + n end
+    if pause then pause() end
   end
   return sums
 end
@@ -59,19 +61,20 @@ end
 -- @param head, sample of perf.exporter.prometheus
 -- @param found of resty.perf.shared_waits.read
 -- @param shape of resty.perf.metrics
-function M.write(head, sample, found, shape)
-  local bounds, without = shape.times or BOUNDS, shape.without
+-- @param[opt] pause called now and then
+function M.write(head, sample, found, shape, pause)
+  local bounds = shape.times or BOUNDS
+  local function sums(rows, ...) return sum_by(rows, { ... }, shape.without, pause) end
   histogram(head, sample, "request_duration_seconds", "Wall time of requests, from their first Lua to their end.",
-    sum_by(found.requests, { "route", "status", "method" }, without), bounds)
+    sums(found.requests, "route", "status", "method"), bounds)
   histogram(head, sample, "wait_duration_seconds", "How long calls that yield lasted.",
-    sum_by(found.waits, { "route", "kind", "peer" }, without), bounds)
-  local labels = { "route", "phase", "kind", "peer", "line" }
+    sums(found.waits, "route", "kind", "peer"), bounds)
   head("waiting_seconds_total", "counter", "Time for which requests waited there and did nothing else.")
-  for _, sum in ipairs(sum_by(found.waits, labels, without)) do
+  for _, sum in ipairs(sums(found.waits, "route", "phase", "kind", "peer", "line")) do
     sample("waiting_seconds_total", seconds(sum.waiting_ns), unpack(sum.labels))
   end
   head("late_seconds_total", "counter", "Time for which requests could have gone on, but the worker was busy.")
-  for _, sum in ipairs(sum_by(found.waits, { "route", "phase" }, without)) do
+  for _, sum in ipairs(sums(found.waits, "route", "phase")) do
     sample("late_seconds_total", seconds(sum.late_ns), unpack(sum.labels))
   end
 end

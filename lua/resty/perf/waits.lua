@@ -5,8 +5,10 @@
 local accounting = require "resty.perf.accounting"
 local core = require "perf.core"
 local ffi = require "ffi"
+local memo = require "perf.base.memo"
 local pairs_of = require "perf.base.pairs"
 local Profile = require "perf.profile.profile"
+local slices = require "resty.perf.slices"
 local fit = require "resty.perf.routes".peer
 
 local M = {}
@@ -122,7 +124,7 @@ local function split(key)
   return tonumber(route), tonumber(key - route * 0x100000000ULL)
 end
 
--- An iterator over an array of the open accounting: gives route's number, the rest of the key, row.
+-- An iterator over an array of the open accounting: gives route's number, the rest of the key, row, index.
 local function iterate(array, length)
   local i, w = -1, accounting.waits
   return function()
@@ -130,19 +132,19 @@ local function iterate(array, length)
     if not w or i >= w[length] then return nil end
     local row = w[array] + i
     local route, rest = split(row.key)
-    return route or -1, rest, row
+    return route or -1, rest, row, i
   end
 end
 
--- Iterators over the rows of the open accounting. `rows` gives route's number, site's number, row; `latencies` gives route's
--- number, status, bit of the method, row.
+-- Iterators over the rows of the open accounting. `rows` gives route's number, site's number, row, index; `latencies` gives
+-- route's number, status, bit of the method, row, index.
 function M.rows() return iterate("row", "rows") end
 
 function M.latencies()
   local next_row = iterate("latency", "latencies")
   return function()
-    local route, rest, row = next_row()
-    if route then return route, math.floor(rest / 256), rest % 256, row end
+    local route, rest, row, i = next_row()
+    if route then return route, math.floor(rest / 256), rest % 256, row, i end
   end
 end
 
@@ -195,44 +197,59 @@ end
 
 local function state_frame(name) return { name = name, func = name, kind = "state" } end
 
+-- The waits at this moment, for a profile that is made with pauses: the number of rows; an array with the route's number, the
+-- site's number, count, ns waiting and ns late of each; and by the routes' numbers {name=, phases = {[phase] = ns}}.
+local function snapshot(names, running)
+  local list, routes = ffi.new("double[?]", 5 * accounting.waits.rows), {}
+  local n = 0
+  for route, number, row in M.rows() do
+    local at = list + 5 * n
+    at[0], at[1], at[2], at[3], at[4], n = route, number, tonumber(row.count), tonumber(row.waiting), tonumber(row.late), n + 1
+    if not routes[route] then
+      local name, phases = names[route], {}
+      for phase = 1, name and #accounting.phases or 0 do phases[phase] = running(route, phase) end
+      routes[route] = { name = name or "(other)", phases = phases }
+    end
+  end
+  return n, list, routes
+end
+
 -- The wall time of this worker's requests: a Profile whose stacks end in a route.
 -- @param names of routes, by number
 -- @param running(route, phase) the time for which its turns lasted, in ns
 -- @param[opt] only a route's name
-function M.profile(names, running, only)
-  local list, total, samples, seen = {}, 0, 0, {}
+-- @param[opt] pause called now and then
+function M.profile(names, running, only, pause)
+  local list, total, samples = {}, 0, 0
+  local frame = memo(state_frame)
   local function add(stack, weight, count)
     if weight == 0 and count == 0 then return end
     list[#list + 1] = { stack = stack, weight = weight, count = count }
     total, samples = total + weight, samples + count
   end
-  for route, number, row in M.rows() do
-    local name = names[route] or "(other)"
-    seen[route] = true
-    if not only or name == only then
-      local site = M.describe(number)
+  local n, rows, routes = snapshot(names, running)
+  for i = 0, n - 1 do
+    local row = rows + 5 * i
+    local route, site = routes[row[0]], M.describe(row[1])
+    if not only or route.name == only then
       local function stack_of(innermost)
         local stack = { innermost }
-        for _, frame in ipairs(site.stack) do stack[#stack + 1] = frame end
-        stack[#stack + 1] = state_frame(site.kind == "nginx" and "until " .. site.phase or site.phase)
-        stack[#stack + 1] = state_frame(name)
+        for _, f in ipairs(site.stack) do stack[#stack + 1] = f end
+        stack[#stack + 1] = frame[site.kind == "nginx" and "until " .. site.phase or site.phase]
+        stack[#stack + 1] = frame[route.name]
         return stack
       end
-      local what = site.kind .. (site.peer ~= "" and " " .. site.peer or "")
-      add(stack_of(state_frame("(waiting) " .. what)), tonumber(row.waiting), tonumber(row.count))
-      add(stack_of(state_frame "(worker busy)"), tonumber(row.late), 0)
+      add(stack_of(frame["(waiting) " .. site.kind .. (site.peer ~= "" and " " .. site.peer or "")]), row[3], row[2])
+      add(stack_of(frame["(worker busy)"]), row[4], 0)
+    end
+    if pause then pause() end
+  end
+  for _, route in pairs_of(routes) do
+    for phase, ns in ipairs((not only or route.name == only) and route.phases or {}) do
+      if ns > 0 then add({ frame["(running)"], frame[accounting.phases[phase]], frame[route.name] }, ns, 1) end
     end
   end
-  for route in pairs_of(seen) do
-    local name = names[route]
-    if name and (not only or name == only) then
-      for phase, label in ipairs(accounting.phases) do
-        local ns = running(route, phase)
-        if ns > 0 then add({ state_frame "(running)", state_frame(label), state_frame(name) }, ns, 1) end
-      end
-    end
-  end
-  table.sort(list, function(a, b) return a.weight > b.weight end)
+  list = slices.sorted(list, function(a, b) return a.weight > b.weight end, pause)
   return Profile.new({ event = "wall clock", unit = "ns", total = total, lost = 0, sample_count = samples, period = 1,
     started = ngx.now(), duration_ns = 0, pid = ngx.worker.pid(), tid = ngx.worker.pid(), comm = "nginx", memory = 0,
     method = "waits" }, list)

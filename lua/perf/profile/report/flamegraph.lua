@@ -33,7 +33,7 @@ local function interner()
 end
 
 -- The tree of one profile, or two: node 1 is the root; each array is by node.
-local function tree_of(profiles)
+local function tree_of(profiles, pause)
   local frames, intern, ids = interner()
   local tree = { frame = { intern("all", "root", {}) }, parent = { 0 }, first = {}, next = {}, sums = { 0 }, frames = frames }
   local n = 1
@@ -74,6 +74,7 @@ local function tree_of(profiles)
       deep = depth
       own[node] = (own[node] or 0) + text.number(sample.weight)
       count[node] = (count[node] or 0) + text.number(sample.count or 1)
+      pause()
     end
   end
   -- From the last node to the first, since a node comes after its parent.
@@ -82,6 +83,7 @@ local function tree_of(profiles)
     sums[i] = (sums[i] or 0) + (tree[1].own[i] or 0)
     local p = parent[i]
     if p > 0 then sums[p] = (sums[p] or 0) + sums[i] end
+    if i % 512 == 0 then pause() end
   end
   tree.n = n
   return tree
@@ -118,7 +120,7 @@ local function whole(v)
 end
 
 -- Write the nodes as numbers: frame, depth, own weight, own count [, those of the other profile].
-local function write_nodes(put, tree)
+local function write_nodes(put, pause, tree)
   local parts, k = {}, 0
   local todo, depth, top = { 1 }, { 0 }, 1
   local a, b, frame, children = tree[1], tree[2], tree.frame, children_of(tree)
@@ -136,9 +138,10 @@ local function write_nodes(put, tree)
     local more = children(todo, top, node)
     for i = top + 1, more do depth[i] = d + 1 end
     top = more
-    if k >= 16384 or top == 0 then
+    if k >= 1024 or top == 0 then
       put((first and "" or ",") .. table.concat(parts, ",", 1, k))
       first, k = false, 0
+      pause()
     end
   end
 end
@@ -176,11 +179,8 @@ function M.flamegraph(prof, path, opts)
   opts = check(opts, 3)
   local title = text.line(opts.title or ("%s%s%s"):format(prof.event, prof.comm and ", " .. prof.comm or "",
     prof.pid and (" (%d)"):format(prof.pid) or ""))
-  return file.deliver(path, "flamegraph", function(put)
-    local tree = tree_of { prof, opts.diff }
-    for _, f in ipairs(tree.frames) do
-      for _, key in ipairs { "func", "file", "module" } do f[key] = f[key] and text.line(f[key]) end
-    end
+  return file.deliver(path, "flamegraph", function(put, pause)
+    local tree = tree_of({ prof, opts.diff }, pause)
     local fill = {}
     function fill.TITLE() put(html(title)) end
     function fill.STYLE() put(core.web_file(FILES .. "style.css")) end
@@ -188,9 +188,13 @@ function M.flamegraph(prof, path, opts)
     function fill.DATA()
       put(('{"title":%s,"subtitle":%s,"unit":%s,"diff":%s,"frames":'):format(encode(title),
         encode(subtitle(prof, opts.diff)), encode(prof.unit or ""), tostring(opts.diff ~= nil)))
-      put(encode(tree.frames))
-      put ',"nodes":['
-      write_nodes(put, tree)
+      for i, f in ipairs(tree.frames) do
+        for _, key in ipairs { "func", "file", "module" } do f[key] = f[key] and text.line(f[key]) end
+        put((i > 1 and "," or "[") .. encode(f))
+        pause()
+      end
+      put '],"nodes":['
+      write_nodes(put, pause, tree)
       put "]}"
     end
     local page, from = core.web_file(FILES .. "page.html"), 1
@@ -200,7 +204,7 @@ function M.flamegraph(prof, path, opts)
       from = after
     end
     put(page:sub(from))
-  end)
+  end, prof.stream)
 end
 
 return M

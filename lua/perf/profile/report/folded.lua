@@ -29,7 +29,7 @@ end
 -- @tparam[opt] string path the file; without it the text is returned
 -- @treturn string|boolean the text, or true @fails if the file cannot be written
 function M.folded(prof, path)
-  return file.deliver(path, "folded", function(put)
+  return file.deliver(path, "folded", function(put, pause)
     local names = memo(function(frame) return encode(frame.name) end)
     -- Make no string of a single stack: they are similar, and LuaJIT's string table is slow with similar strings.
     local parts, n = {}, 0
@@ -41,13 +41,14 @@ function M.folded(prof, path)
       end
       parts[n + 1], parts[n + 2] = depth > 0 and "" or "(no stack)", (" %.0f\n"):format(text.number(sample.weight))
       n = n + 2
-      if n >= 65536 then
+      if n >= 1024 then
         put(table.concat(parts, "", 1, n))
         n = 0
       end
+      pause()
     end
     put(table.concat(parts, "", 1, n))
-  end)
+  end, prof.stream)
 end
 
 -- Parse folded stacks, of this module or another tool.

@@ -80,7 +80,7 @@ local function strings_of()
 end
 
 -- Write the profile's message.
-local function encode(prof, put)
+local function encode(prof, put, pause)
   local strings, str = strings_of()
   str "" -- the first one
   local add_function, add_location, add_mapping = table_of(put, 5), table_of(put, 4), table_of(put, 3)
@@ -121,6 +121,7 @@ local function encode(prof, put)
     end
     local values = (counted and exact(sample.count or 1) or "") .. exact(sample.weight)
     put(bytes(2, bytes(1, concat(ids, "", 1, #stack)) .. bytes(2, values) .. label))
+    pause()
   end
 
   if prof.started then put("\72" .. varint(floor(prof.started * 1e9))) end
@@ -130,7 +131,10 @@ local function encode(prof, put)
   if period then put("\96" .. exact(period)) end
   put("\106" .. "\1" .. varint(str("lua-perf " .. require "perf.version")))
   put("\112" .. varint(event))
-  for _, s in ipairs(strings) do put(bytes(6, s)) end
+  for _, s in ipairs(strings) do
+    put(bytes(6, s))
+    pause()
+  end
 end
 
 -- A gzip stream of lua-zlib, or nil. (Other modules are also called zlib.)
@@ -148,7 +152,7 @@ end
 -- @tparam[opt] string path the file; without it the bytes are returned
 -- @treturn string|boolean the bytes, or true @fails if the file cannot be written
 function M.pprof(prof, path)
-  return file.deliver(path, "pprof", function(put)
+  return file.deliver(path, "pprof", function(put, pause)
     local stream = gzip()
     local parts, n = {}, 0
     local function flush(finish)
@@ -160,10 +164,10 @@ function M.pprof(prof, path)
     encode(prof, function(part)
       n = n + 1
       parts[n] = part
-      if n == 4096 then flush() end
-    end)
+      if n == 256 then flush() end
+    end, pause)
     flush(true)
-  end)
+  end, prof.stream)
 end
 
 return M

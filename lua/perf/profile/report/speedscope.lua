@@ -39,15 +39,16 @@ local function address(v)
 end
 
 -- Write a list item by item, so that it can have any length.
-local function list(put, n, item)
+local function list(put, pause, n, item)
   local parts, k = {}, 0
   for i = 1, n do
     k = k + 1
     parts[k] = item(i)
-    if k == 4096 then
+    if k == 256 then
       put(table.concat(parts, ",", 1, k) .. (i < n and "," or ""))
       k = 0
     end
+    pause()
   end
   put(table.concat(parts, ",", 1, k))
 end
@@ -61,26 +62,26 @@ local function numbering()
   end)
 end
 
-local function samples_of(put, samples)
+local function samples_of(put, pause, samples)
   local frames, index = numbering()
   put '"profiles":[{"type":"sampled","samples":['
   local ids = {}
-  list(put, #samples, function(i)
+  list(put, pause, #samples, function(i)
     local stack = samples[i].stack
     local depth = #stack
     for k = 1, depth do ids[k] = index[stack[depth + 1 - k]] end
     return "[" .. table.concat(ids, ",", 1, depth) .. "]"
   end)
   put '],"weights":['
-  list(put, #samples, function(i) return number(samples[i].weight) end)
+  list(put, pause, #samples, function(i) return number(samples[i].weight) end)
   put '],"counts":['
-  list(put, #samples, function(i) return number(samples[i].count or 1) end)
+  list(put, pause, #samples, function(i) return number(samples[i].count or 1) end)
   local zones, zone = numbering()
   local none = zone[""]
   put '],"zone":['
-  list(put, #samples, function(i) return samples[i].zone and zone[samples[i].zone] or none end)
+  list(put, pause, #samples, function(i) return samples[i].zone and zone[samples[i].zone] or none end)
   put '],"zones":['
-  list(put, #zones, function(i) return json.encode(text.utf8(zones[i])) end)
+  list(put, pause, #zones, function(i) return json.encode(text.utf8(zones[i])) end)
   put "],"
   return frames
 end
@@ -90,16 +91,19 @@ end
 -- @tparam[opt] string path the file; without it the text is returned
 -- @treturn string|boolean the text, or true @fails if the file cannot be written
 function M.speedscope(prof, path)
-  return file.deliver(path, "speedscope", function(put)
+  return file.deliver(path, "speedscope", function(put, pause)
     local samples, sum = prof:samples(), 0
-    for _, sample in ipairs(samples) do sum = sum + text.number(sample.weight) end
+    for _, sample in ipairs(samples) do
+      sum = sum + text.number(sample.weight)
+      pause()
+    end
     put('{"$schema":"https://www.speedscope.app/file-format-schema.json",')
     put(('"exporter":%s,"name":%s,"activeProfileIndex":0,'):format(json.encode("lua-perf " .. require "perf.version"),
       json.encode(text.utf8(("%s, %s"):format(prof.event, prof.comm or "?")))))
-    local frames = samples_of(put, samples)
+    local frames = samples_of(put, pause, samples)
     put(('"name":%s,"unit":"%s","startValue":0,"endValue":%s}],"shared":{"frames":['):format(
       json.encode(text.utf8(prof.event)), units[prof.unit] or "none", number(sum)))
-    list(put, #frames, function(i)
+    list(put, pause, #frames, function(i)
       local f = frames[i]
       return json.encode(clean { name = f.name, func = f.func, file = f.file, line = f.line,
         lastline = f.lastline, linedefined = f.linedefined, kind = f.kind, module = f.module, address = address(f.address) })
@@ -110,7 +114,7 @@ function M.speedscope(prof, path)
       duration_ns = prof.duration_ns, pid = prof.pid, tid = prof.tid, comm = prof.comm, method = prof.method,
       method_reason = prof.method_reason, failures = prof.failures }))
     put "}\n"
-  end)
+  end, prof.stream)
 end
 
 return M
