@@ -47,7 +47,7 @@ local tick_every = ngx.timer.every
 local M = { _VERSION = require "perf.version" }
 
 local ENOENT, EBUSY = accounting.ENOENT, accounting.EBUSY
-local TIMER, LOG = accounting.number.timer, accounting.number.log
+local TIMER, LOG, EXIT_WORKER = accounting.number.timer, accounting.number.log, accounting.number.exit_worker
 local TIMERS = options.TIMERS
 local apart_by_phase = {} -- routes
 for phase, route in pairs_of(options.apart) do apart_by_phase[accounting.number[phase]] = route end
@@ -73,7 +73,8 @@ end
 -- Make a main request known, and count it if it is sampled.
 local function admit(r, phase)
   accounting.see()
-  local ended = phase == LOG and r == get_request() and 1 or 0
+  -- nginx has reported the end of a request in its log phase, and never reports that of the one for exit_worker_by_lua.
+  local ended = (phase == LOG and r == get_request() or phase == EXIT_WORKER) and 1 or 0
   if config.blind and not config.decide() then return accounting.admit(r, -1, ended, 0) end
   local apart = apart_by_phase[phase]
   local route = apart or config.find(host.variable(r, "uri") or "")
@@ -142,14 +143,6 @@ end
 for phase, name in ipairs(accounting.phases) do
   if phase ~= LOG and phase ~= TIMER then M[name] = hook(phase) end
 end
-
--- nginx does not report the end of the request that it makes for exit_worker_by_lua.
-local exit_worker = M.exit_worker
-local function closed(...)
-  accounting.ended(get_request())
-  return ...
-end
-function M.exit_worker(fn, ...) return closed(exit_worker(fn, ...)) end
 
 -- A request has ended: log it if it was slow, and finish its span.
 -- @param[opt] route its number, if it was counted

@@ -122,6 +122,44 @@ describe("resty.perf, when hooks meet within a request:", function()
   end)
 end)
 
+describe("resty.perf's hooks", function()
+  before_each(function() requires(server.needs) end)
+  after_each(server.stop)
+
+  -- The story: the second call made the request known once more, so it was counted twice.
+  it("count a request once, if perf.log is called twice", function()
+    local s = server.start { log = " ", init_worker = "app.start{events='page-faults:u', sample=2, slow=1e-9}", server = [[
+      location = /hooked {
+        content_by_lua_block { perf.content(ngx.say, "x") }
+        log_by_lua_block { perf.log(app.touch, 3) perf.log(app.touch, 20) perf.log() } }
+      location = /static { return 200 x; log_by_lua_block { perf.log(app.touch, 5) perf.log(app.touch, 20) } }
+      location = /unnamed { return 200 x; log_by_lua_block { perf.log() perf.log(app.touch, 7) perf.log(app.touch, 20) } } ]] }
+    for _, path in ipairs { "/hooked", "/static", "/unnamed" } do
+      local slow = select(2, s:log():gsub("slow request", ""))
+      assert.equal(10, s:load(path, 10, 1))
+      s:wait(function() return s:worker()["requests:" .. path] == 5 end)
+      s:wait(function() return select(2, s:log():gsub("slow request", "")) >= slow + 10 end)
+      assert.equal(slow + 10, (select(2, s:log():gsub("slow request", ""))), path)
+    end
+    assert.equal(30, tonumber(s:get "/metrics":match "\nlua_perf_seen_requests_total (%d+)"))
+    for path, faults in pairs { ["/hooked"] = 3, ["/static"] = 5, ["/unnamed"] = 7 } do
+      local name = ("phase:%s:log:page-faults:u"):format(path)
+      assert.is_true(s:worker()[name] >= 5 * faults and s:worker()[name] < 5 * 20, path .. " " .. s:worker()[name])
+    end
+  end)
+
+  -- The story: the request of exit_worker_by_lua was never closed after an error, and its turn was not counted as abandoned.
+  it("count the end of a worker if its code raises an error", function()
+    local s = server.start { http = 'exit_worker_by_lua_block { perf.exit_worker(function() app.touch(9) error "bang" end) }',
+      init_worker = "app.start{events='page-faults:u'}" }
+    s:reload()
+    s:wait(function() return s:get "/metrics":find('requests_total{route="(exit_worker)"} 1', 1, true) end)
+    local metrics = s:get "/metrics"
+    assert.truthy(metrics:find("\nlua_perf_abandoned_turns_total 1\n", 1, true), metrics)
+    assert.truthy(s:log():find "exit_worker_by_lua%(nginx.conf:%d+%):1: bang", s:log())
+  end)
+end)
+
 -- The story: after an error in the log phase of a request that had no other Lua, the next request at the same address was taken
 -- for the same one, so two of five were counted.
 describe("resty.perf counts each of some requests whose only Lua raises an error", function()

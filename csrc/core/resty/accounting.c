@@ -125,18 +125,23 @@ static struct pf_accounting_end *add_end(const struct pf_accounting *a, const vo
 	return add ? add((void *)(uintptr_t)request, n) : NULL;
 }
 
-/* Whether this is the request that ended last, and not a later one at the same address, whose list does not have the mark. */
-static int is_ending(const struct pf_accounting *a, const void *request, uint32_t phase)
+/* Whether the list of a request has a mark. A later request at the same address does not have it. */
+static int has_mark(const struct pf_accounting *a, const void *request, const struct pf_accounting_end *mark)
 {
-	const struct pf_accounting_end *e;
+	const struct pf_accounting_end *e = add_end(a, request, 0); /* it may be where the mark was */
 
-	if (a->ended != request || !a->add_end)
-		return a->ended == request && phase == a->after;
-	e = add_end(a, request, 0); /* it may be where the mark was */
 	do
 		e = e ? e->next : NULL;
-	while (e && e != a->ended_mark);
+	while (e && e != mark);
 	return e != NULL;
+}
+
+/* Whether this is the request that ended last. */
+static int is_ending(const struct pf_accounting *a, const void *request, uint32_t phase)
+{
+	if (a->ended != request || !a->add_end)
+		return a->ended == request && phase == a->after;
+	return has_mark(a, request, a->ended_mark);
 }
 
 static void note_end(struct pf_accounting *a, const void *request)
@@ -270,7 +275,7 @@ int pf_accounting_enter(struct pf_accounting *a, const void *request, uint32_t p
 		close_ended(a);
 	e = pf_accounting_find(a, request);
 	if (!e)
-		return -ENOENT;
+		return phase == a->after && request == a->logged && has_mark(a, request, a->logged_mark) ? 0 : -ENOENT;
 	if (phase < 1 || phase > a->phases)
 		return -EINVAL;
 	if (e->account == PF_ACCOUNTING_NONE)
@@ -397,6 +402,17 @@ int pf_accounting_finish(struct pf_accounting *a, const void *request)
 		pf_waits_end(a->waits, account, a->account_of[account].route, a->phases + 1, ended ? a->status : 0,
 			     ended ? a->method : 0, ended ? a->ended_at : clock_now(a));
 	return (int)pf_accounting_close_account(a, account) + 1;
+}
+
+int pf_accounting_finish_logged(struct pf_accounting *a, const void *request)
+{
+	int r = pf_accounting_finish(a, request);
+
+	if (r >= 0) {
+		a->logged = request;
+		a->logged_mark = add_end(a, request, 0);
+	}
+	return r;
 }
 
 int pf_accounting_settle(struct pf_accounting *a, const void *request)

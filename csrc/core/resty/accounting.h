@@ -109,6 +109,8 @@ void pf_accounting_end(struct pf_accounting *a, const void *request);
  * 0 if it was not counted; -ENOENT if it is unknown. If the address is an alias, only the alias is forgotten, and the result is
  * -ENOENT. */
 int pf_accounting_finish(struct pf_accounting *a, const void *request);
+/* The same in the phase `after`. If this phase is entered once more for the request, pf_accounting_enter returns 0. */
+int pf_accounting_finish_logged(struct pf_accounting *a, const void *request);
 
 /* Add a route. Returns its number, from 0, or -ENOMEM. */
 int pf_accounting_route(struct pf_accounting *a);

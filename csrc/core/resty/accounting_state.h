@@ -34,6 +34,8 @@ struct pf_accounting {
 	uint32_t account;  /* of the open turn, or PF_ACCOUNTING_NONE */
 	const void *ended; /* the request that ended last, while its account is open; and what was added to its list then */
 	const struct pf_accounting_end *ended_mark;
+	const void *logged; /* the request that pf_accounting_finish_logged was called for last; the same of it */
+	const struct pf_accounting_end *logged_mark;
 	struct pf_waits *waits; /* NULL: waits are not counted */
 	struct pf_watch *watch; /* the caller's watcher; NULL: none */
 	uint32_t cpu;           /* the word that counts CPU time; 0: none */

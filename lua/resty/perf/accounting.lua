@@ -25,7 +25,7 @@ local signatures = {
   admit = "int (*)(void *, const void *, const void *, int32_t, int, double)",
   main = "void *(*)(void *, const void *)",
   ["end"] = "void (*)(void *, const void *)",
-  finish = "int (*)(void *, const void *)",
+  finish_logged = "int (*)(void *, const void *)",
   route = "int (*)(void *)",
   merge = "void (*)(void *, uint32_t, uint32_t)",
   settle = "int (*)(void *, const void *)",
@@ -42,7 +42,7 @@ local c = {}
 local addresses, members, wait_types, wait_members
 addresses, members, M.BUCKETS, wait_types, wait_members = core.accounting_functions()
 for name, address in pairs_of(addresses) do c[name] = ffi.cast(signatures[name], address) end
-local enter, exit, leave, back, admit, finish = c.enter, c.exit, c.leave, c.back, c.admit, c.finish
+local enter, exit, leave, back, admit, finish = c.enter, c.exit, c.leave, c.back, c.admit, c.finish_logged
 local pointer_type = ffi.typeof(members .. " *")
 ffi.cdef(wait_types)
 local waits_type = ffi.typeof(wait_members .. " *")
@@ -91,7 +91,8 @@ end
 function M.reroute(r, route) return handle and r ~= nil and admit(handle, r, r, route, 0, 0) == 1 end
 function M.ended(r) if handle then c["end"](handle, r) end end
 
--- Forget a request: the number of the route that it was counted for; false if it was not counted, and nil if it is unknown.
+-- Forget a request in its log phase: the number of the route that it was counted for; false if it was not counted, and nil if it
+-- is unknown.
 function M.finish(r)
   local route = handle and finish(handle, r) or -1
   if route >= 0 then return route > 0 and route - 1 end
