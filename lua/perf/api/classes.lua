@@ -6,6 +6,14 @@ local source = { "source", "string", "\"hardware\", \"software\" or \"rusage\"" 
 local totable = { "totable", "()", "Everything as plain tables." }
 local json = { "json", "()", "The table of totable as JSON text." }
 local wall = { "wall", "table", "the row of the wall time, with the fields of an event's row" }
+-- Of Groups and Sets:
+local has_record = { "has_record", "()", "Whether a record can be read at once." }
+local read_record = { "read_record", "([timeout])", "The next Record of any event." }
+local records = { "records", "([options])", "Iterate over the Records of all events, in time order." }
+local poll = { "poll", "([timeout])", "Wait until one of the events has records." }
+local wake = { "wake", "()", "End the read of its records that is waiting, or else the next one." }
+local wake_fd = { "wake_fd", "()", "A descriptor that wakes the reader when a byte is written into it." }
+local lost = { "lost", "()", "The number of records that its events lost." }
 
 return {
   { class = "Counts", summary = "The result of a measurement; counts[label] is a count, ipairs gives entries.", fields = {
@@ -60,13 +68,7 @@ return {
     { "id", "()", "The kernel's id of the leader." },
     { "fd", "()", "The leader's descriptor, for other event loops." },
     { "map", "([options])", "Map the rings of all members." },
-    { "has_record", "()", "Whether a record can be read at once." },
-    { "read_record", "([timeout])", "The next Record of any member." },
-    { "records", "([options])", "Iterate over the Records of all members, in time order." },
-    { "poll", "([timeout])", "Wait until a member has records." },
-    { "wake", "()", "End the read of its records that is waiting, or else the next one." },
-    { "wake_fd", "()", "A descriptor that wakes the reader when a byte is written into it." },
-    { "lost", "()", "The number of records that its members lost." },
+    has_record, read_record, records, poll, wake, wake_fd, lost,
     { "close", "()", "Close every event of the group." } },
   { class = "Set", summary = "One event on many CPUs, threads or cgroups; set[i] is an Event.",
     { "enable", "()", "Start counting on every CPU." },
@@ -74,13 +76,7 @@ return {
     { "read", "()", "The sum of all counts, as Counts." },
     { "per_cpu", "()", "The counts of each CPU." },
     { "map", "([options])", "Map the rings of all events." },
-    { "has_record", "()", "Whether a record can be read at once." },
-    { "read_record", "([timeout])", "The next Record of any event." },
-    { "records", "([options])", "Iterate over the Records of all events, in time order." },
-    { "poll", "([timeout])", "Wait until one of the events has records." },
-    { "wake", "()", "End the read of its records that is waiting, or else the next one." },
-    { "wake_fd", "()", "A descriptor that wakes the reader when a byte is written into it." },
-    { "lost", "()", "The number of records that its events lost." },
+    has_record, read_record, records, poll, wake, wake_fd, lost,
     { "close", "()", "Close every event." } },
   { class = "CountingProfiler", summary = "A list of events that are counted together; profiler[i] is an Event.", fields = {
       { "missing", "{table,...}", "`{label=, message=, code=}` of each event that this machine does not count" } },

@@ -7,10 +7,9 @@ local core = require "perf.core"
 local counts = require "perf.counts"
 local counts_read = require "perf.counts.read"
 local open = require "perf.event.open"
+local read_records = require "perf.event.read_records"
 
 local M = {}
-
-local function merge() return require "perf.event.merge" end
 
 local function names() return require "perf.names" end
 
@@ -230,56 +229,7 @@ function Group:map(opts)
   return ok, message, code
 end
 
-local function reader(g, method, timeout)
-  local events = check_group(g, method)
-  if events[1]:is_inherited() then argument.raise_in_method(method, core.inherited "Group", 1) end
-  events.reader = events.reader or merge().reader(events)
-  merge().check_timeout(timeout, method)
-  return events.reader
-end
-
---- Iterate over the Records of all members, in time order.
--- @tparam[opt] table options
--- @treturn function iterator of Records
-function Group:records(opts) return (reader(self, "records"):records(opts)) end
-
---- The next Record of any member.
--- @tparam[opt=0] number timeout seconds
--- @treturn Record @fails as `Event:read_record`
-function Group:read_record(timeout)
-  local record, message, code = reader(self, "read_record", timeout):read_record(timeout)
-  return record, message, code
-end
-
---- Wait until a member has records.
--- @tparam[opt=0] number timeout seconds
--- @treturn boolean true @fails as `Event:read_record`
-function Group:poll(timeout)
-  local ready, message, code = reader(self, "poll", timeout):poll(timeout)
-  return ready, message, code
-end
-
---- End the read of its records that is waiting, or else the next one: see `Event:wake`.
--- @since 0.2.0
-function Group:wake() reader(self, "wake"):wake() end
-
---- A descriptor that wakes the reader when a byte is written into it: see `Event:wake_fd`.
--- @treturn integer @fails
--- @since 0.2.0
-function Group:wake_fd()
-  local fd, message, code = reader(self, "wake_fd"):wake_fd()
-  return fd, message, code
-end
-
---- The number of records that its members lost: see `Event:lost`.
--- @treturn integer
--- @treturn table `at_least`: true if the number is a lower bound
--- @since 0.2.0
-function Group:lost() return merge().lost(check_group(self, "lost")) end
-
---- Whether a record can be read at once.
--- @treturn boolean
-function Group:has_record() return (reader(self, "has_record"):has_record()) end
+read_records(Group, "Group", check_group)
 
 core.Group.__close = Group.close
 core.Group.__len = function(g) return #g:members() end

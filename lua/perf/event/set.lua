@@ -8,6 +8,7 @@ local host = require "perf.kernel.host"
 local idle = require "perf.event.idle"
 local lists = require "perf.names.lists"
 local open = require "perf.event.open"
+local read_records = require "perf.event.read_records"
 
 local M = {}
 
@@ -223,15 +224,6 @@ function Set:read()
   return c
 end
 
-local function reader(s, method, timeout)
-  local merge = require "perf.event.merge"
-  check(s, method)
-  if s[1]:is_inherited() then argument.raise_in_method(method, core.inherited "Set", 1) end
-  if not s.merged then s.merged = merge.reader(s) end
-  merge.check_timeout(timeout, method)
-  return s.merged
-end
-
 --- Map the rings of all events.
 -- @tparam[opt] table options
 -- @treturn boolean true @fails
@@ -240,48 +232,7 @@ function Set:map(opts)
   return ok, message, code
 end
 
---- Iterate over the Records of all events, in time order.
--- @tparam[opt] table options
--- @treturn function iterator of Records
-function Set:records(opts) return (reader(self, "records"):records(opts)) end
-
---- The next Record of any event.
--- @tparam[opt=0] number timeout seconds
--- @treturn Record @fails as `Event:read_record`
-function Set:read_record(timeout)
-  local record, message, code = reader(self, "read_record", timeout):read_record(timeout)
-  return record, message, code
-end
-
---- End the read of its records that is waiting, or else the next one: see `Event:wake`.
--- @since 0.2.0
-function Set:wake() reader(self, "wake"):wake() end
-
---- A descriptor that wakes the reader when a byte is written into it: see `Event:wake_fd`.
--- @treturn integer @fails
--- @since 0.2.0
-function Set:wake_fd()
-  local fd, message, code = reader(self, "wake_fd"):wake_fd()
-  return fd, message, code
-end
-
---- The number of records that its events lost: see `Event:lost`.
--- @treturn integer
--- @treturn table `at_least`: true if the number is a lower bound
--- @since 0.2.0
-function Set:lost() return require "perf.event.merge".lost(check(self, "lost")) end
-
---- Whether a record can be read at once.
--- @treturn boolean
-function Set:has_record() return (reader(self, "has_record"):has_record()) end
-
---- Wait until one of the events has records.
--- @tparam[opt=0] number timeout seconds
--- @treturn boolean true @fails as `Event:read_record`
-function Set:poll(timeout)
-  local ready, message, code = reader(self, "poll", timeout):poll(timeout)
-  return ready, message, code
-end
+read_records(Set, "Set", check)
 
 --- Close every event. Idempotent.
 function Set:close()
