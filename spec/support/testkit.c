@@ -379,6 +379,7 @@ int luaopen_testkit(lua_State *L)
     tk_open_threads(L);
     tk_open_probe(L);
     tk_open_pages(L);
+    tk_open_files(L);
     tk_open_state(L);
     tk_open_memory(L);
     tk_open_hot(L);

@@ -8,6 +8,7 @@
  *   testkit_memory.c   this process's own memory, to damage what stands in a ring
  *   testkit_state.c    another Lua state in this process; this one on another thread
  *   testkit_pages.c    made-up pages of counters, and what is read from them
+ *   testkit_files.c    directories
  *   testkit_probe.c    what this machine lets one do, asked of the kernel and not of the module
  *   testkit_faults.c   memory that cannot be read; a program that handles its own faults
  *   testkit_chunks.c   nginx's cache of chunks
@@ -64,6 +65,7 @@ void tk_open_process(lua_State *L);
 void tk_open_threads(lua_State *L);
 void tk_open_probe(lua_State *L);
 void tk_open_pages(lua_State *L);
+void tk_open_files(lua_State *L);
 void tk_open_state(lua_State *L);
 void tk_open_memory(lua_State *L);
 void tk_open_hot(lua_State *L);

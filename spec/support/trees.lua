@@ -1,4 +1,6 @@
 --- Simulated machines: trees of files like those of sysfs and tracefs, in a temporary directory.
+local kit = require "testkit"
+
 local trees = {}
 
 --- Writes files into a new directory.
@@ -7,17 +9,15 @@ local trees = {}
 function trees.make(files)
   local root = os.tmpname()
   os.remove(root)
-  local seen, dirs = {}, {}
-  for path in pairs(files) do
-    local dir = ("%s/%s"):format(root, path):match("^(.*)/")
-    if not seen[dir] then
-      seen[dir] = true
-      dirs[#dirs + 1] = "'" .. dir .. "'"
-    end
-  end
-  os.execute("mkdir -p '" .. root .. "' " .. table.concat(dirs, " "))
+  local made = {}
   for path, text in pairs(files) do
-    local f = assert(io.open(root .. "/" .. path, "w"))
+    path = root .. "/" .. path
+    local dir = path:match "^(.*)/"
+    if not made[dir] then
+      assert(kit.make_directory(dir))
+      made[dir] = true
+    end
+    local f = assert(io.open(path, "w"))
     f:write(text, "\n")
     f:close()
   end
@@ -25,7 +25,7 @@ function trees.make(files)
 end
 
 function trees.remove(root)
-  os.execute("rm -r '" .. root .. "'")
+  assert(kit.remove_directory(root))
 end
 
 local function add(files, name, kind, facts)

@@ -121,9 +121,9 @@ end
 function util.with_directory(fn)
   local dir = os.tmpname()
   os.remove(dir)
-  assert(os.execute("mkdir " .. dir))
+  assert(kit.make_directory(dir))
   local ok, err = pcall(fn, dir)
-  os.execute(("chmod -R u+rwx %s; rm -rf %s"):format(dir, dir))
+  kit.remove_directory(dir)
   if not ok then error(err, 0) end
 end
 
