@@ -39,7 +39,8 @@ describe("resty.perf in the long run", function()
     assert.equal("", s:errors())
   end)
 
-  it("leaves no line in the log and no descriptor after reloads, aborts and a killed worker", function()
+  -- By HTTP/1 and HTTP/2 in turn.
+  it("leaves no line in the log, no descriptor and no key after reloads, aborts and a killed worker", function()
     s = server.start { workers = 2, init_worker = "perf.start{events='page-faults:u,task-clock'}", server = [[
       location /cost { content_by_lua_block { perf.content(function()
         local thread = ngx.thread.spawn(ngx.sleep, 0.002)
@@ -53,14 +54,16 @@ describe("resty.perf in the long run", function()
       table.sort(n)
       return table.concat(n, " ")
     end
+    local function metric(text, name) return tonumber(text:match("\nlua_perf_" .. name .. " (%S+)")) end
     s:load("/cost", 200, 4)
     s:wait(function() return count() == count() end)
-    local before = count()
+    local before, free = count(), metric(s:get "/metrics", "dict_free_bytes")
     local each = math.floor(REQUESTS / 50)
     for round = 1, 5 do
       local done = s.dir .. "/done" .. round
-      os.execute(("(nice -n 5 h2load --h1 -n %d -c 16 -t 1 http://127.0.0.1:%d/cost >/dev/null 2>&1; touch %s) &"):format(each,
-        s.port, done))
+      local h2 = round % 2 == 0
+      os.execute(("(nice -n 5 h2load %s -n %d -c 16 -t 1 http://127.0.0.1:%d/cost >/dev/null 2>&1; touch %s) &"):format(
+        h2 and "-m 8" or "--h1", each, h2 and s.h2port or s.port, done))
       for _ = 1, 5 do s:get("/cost", "-m 0.002") end
       if round == 3 then
         kit.kill(s:workers()[1], 9)
@@ -76,5 +79,10 @@ describe("resty.perf in the long run", function()
     end
     local text = s:get "/metrics"
     assert.truthy(tonumber(text:match 'lua_perf_requests_total{route="/cost"} (%d+)') > 0)
+    local sum = metric(text, "unattributed_task_clock_seconds_total") + metric(text, "running_task_clock_seconds")
+    for v in text:gmatch "\nlua_perf_phase_task_clock_seconds_total{[^}]*} (%S+)" do sum = sum + v end
+    assert.near(metric(text, "worker_task_clock_seconds_total"), sum, 1e-6)
+    local left = metric(text, "dict_free_bytes")
+    assert.truthy(left >= free - 65536, ("free bytes of the dictionary: %d, %d before"):format(left, free))
   end)
 end)
