@@ -15,7 +15,8 @@ local Profile = {}
 Profile.__index = Profile
 Profile.__name = "perf.Profile"
 
--- Make a Profile.
+-- Make a Profile. A host that must not be blocked sets its field `stream`, {put=, pause=}: then a report passes its parts to
+-- put(text) and calls pause() between them, and returns nothing.
 -- @tab fields see above
 -- @tab samples the result of `samples`
 -- @tab[opt] timeline `moments`, for core.moment; `place(node)`, its sample

@@ -21,6 +21,7 @@ local merged = require "perf.profile.merged"
 local pairs_of = require "perf.base.pairs"
 local Profile = require "perf.profile.profile"
 local profiler = require "perf.profile"
+local slices = require "resty.perf.slices"
 local zone = require "perf.profile.zone"
 
 local M = {}
@@ -55,8 +56,8 @@ end
 
 -- Not a closure, since its variables would be lost when the request that made it ends. If stop raises an error, another profile
 -- can still begin, and the waiting request continues.
-local function finish(_, mine)
-  running = nil
+local function finish(premature, mine)
+  running, mine.premature = nil, premature
   local ok, prof, message, code = pcall(mine.profiler.stop, mine.profiler)
   forget_zones(mine)
   if ok then mine.profile, mine.message, mine.code = prof, message, code else mine.failure = prof end
@@ -95,7 +96,7 @@ local function result_key(id, n) return ("profile %s %d"):format(id, n) end
 
 -- Frames of the same content become one table, and stacks of the same frames one sample.
 local function merge(profiles)
-  local shared, list = {}, {}
+  local shared, list, pause = {}, {}, slices.pausing()
   local first = profiles[1]
   local sum = copy(first)
   sum.total, sum.lost, sum.sample_count, sum.pid, sum.tid, sum.failures = 0, 0, 0, nil, nil, nil
@@ -113,21 +114,30 @@ local function merge(profiles)
         stack[i] = shared[key]
       end
       list[#list + 1] = { stack = stack, weight = sample.weight, count = sample.count, zone = sample.zone }
+      pause()
     end
   end
-  list = merged(list)
-  table.sort(list, function(a, b) return a.weight > b.weight end)
+  list = slices.sorted(merged(list), function(a, b) return a.weight > b.weight end, pause)
   sum.comm = ("nginx, %d workers"):format(#profiles)
   return Profile.new(sum, list)
 end
 
+-- The result of a profile as text, made in slices; but a worker that ends has no time for pauses.
+local function text_of(mine)
+  if not mine.profile then return ("E%s %s"):format(mine.code or "EIO", tostring(mine.message or mine.failure)) end
+  local parts = { "P" }
+  mine.profile.stream = { put = function(part) parts[#parts + 1] = part end,
+    pause = mine.premature and function() end or slices.pausing() }
+  mine.profile:speedscope()
+  return table.concat(parts)
+end
+
 local function answer(dict, id, mine)
+  local text = text_of(mine)
   local key = "profile " .. id
   dict:safe_add(key, 0, LATE)
   local n = dict:incr(key, 1)
   if not n then return end
-  local text = mine.profile and "P" .. mine.profile:speedscope()
-    or ("E%s %s"):format(mine.code or "EIO", tostring(mine.message or mine.failure))
   local ok, message = dict:safe_set(result_key(id, n), text, LATE)
   if not ok then dict:safe_set(result_key(id, n), "EENOMEM the lua_shared_dict refuses the profile: " .. message, LATE) end
 end
