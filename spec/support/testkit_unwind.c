@@ -36,11 +36,7 @@ struct stack {
 
 static struct {
     int learned, fd;
-#if PB_LUAJIT
-    struct pf_luajit_layout layout;
-#else
-    struct pf_puc_layout layout;
-#endif
+    struct pb_layout layout;
     uint64_t global;
     struct sigaction before;
     unsigned n_places, samples, lost;
@@ -49,34 +45,18 @@ static struct {
     struct stack *stacks;
 } kit = { .fd = -1 };
 
-#if PB_LUAJIT
 static int learn(lua_State *L, const char **why)
 {
-    const int r = pb_learn_luajit(L, pf_own_memory(NULL), &kit.layout, why);
+    const int r = pb_learn(L, pf_own_memory(NULL), &kit.layout, why);
 
-    kit.global = r < 0 ? 0 : pb_luajit_global(L, &kit.layout);
+    kit.global = r < 0 ? 0 : pb_global(L, &kit.layout);
     return r;
 }
 
 static void unwind(uint64_t global, const struct pf_registers *r, const struct pf_memory *m, struct pf_unwound *u)
 {
-    pf_unwind_luajit(&kit.layout, global, r, m, u);
+    pb_unwind_by(&kit.layout, global, r, m, u);
 }
-#else
-static int learn(lua_State *L, const char **why)
-{
-    const struct pf_memory *m = pf_own_memory(NULL);
-    const int r = pb_learn_puc(L, m, &kit.layout, why);
-
-    kit.global = r < 0 ? 0 : pb_puc_global(L, m, &kit.layout);
-    return r;
-}
-
-static void unwind(uint64_t global, const struct pf_registers *r, const struct pf_memory *m, struct pf_unwound *u)
-{
-    pf_unwind_puc(&kit.layout, global, r, m, u);
-}
-#endif
 
 /* --- in the signal's handler ------------------------------------------------------------------------------------------ */
 

@@ -75,36 +75,7 @@ static const char text[] = "local look = ...\n"
 
 /* --- looking -------------------------------------------------------------------------------------------------------- */
 
-void pb_luajit_fail(struct pb_luajit_learner *w, const char *what)
-{
-	w->why = what;
-	lua_pushnil(w->now);
-	lua_error(w->now);
-}
-
-void pb_luajit_grab(const struct pb_luajit_learner *w, void *to, uint64_t at, size_t n)
-{
-	memset(to, 0, n);
-	for (size_t i = 0; pf_luajit_is_address(at) && i < n; i += 8)
-		if (w->m->read(w->m, (char *)to + i, at + i, 8) < 0)
-			memset((char *)to + i, 0, 8);
-}
-
-uint64_t pb_luajit_word(const struct pb_luajit_learner *w, uint64_t at)
-{
-	uint64_t word = 0;
-
-	return pf_luajit_is_address(at) && w->m->read(w->m, &word, at, sizeof word) == 0 ? word : 0;
-}
-
-uint32_t pb_luajit_number(const struct pb_luajit_learner *w, uint64_t at)
-{
-	uint32_t number = 0;
-
-	return pf_luajit_is_address(at) && w->m->read(w->m, &number, at, sizeof number) == 0 ? number : 0;
-}
-
-unsigned pb_luajit_only(struct pb_luajit_learner *w, const struct pb_luajit_places *places, unsigned n, const char *what)
+unsigned pb_luajit_only(struct pb_learner *w, const struct pb_luajit_places *places, unsigned n, const char *what)
 {
 	unsigned found = 0, at = 0;
 
@@ -114,38 +85,31 @@ unsigned pb_luajit_only(struct pb_luajit_learner *w, const struct pb_luajit_plac
 			at = i * 4;
 		}
 	if (found != 1)
-		pb_luajit_fail(w, what);
+		pb_learn_fail(w, what);
 	return at;
 }
 
-uint8_t pb_luajit_byte(const struct pb_luajit_learner *w, uint64_t at)
-{
-	uint8_t byte = 0;
-
-	return pf_luajit_is_address(at) && w->m->read(w->m, &byte, at, 1) == 0 ? byte : 0;
-}
-
-uint16_t pb_luajit_chosen(struct pb_luajit_learner *w, const struct pb_luajit_choice *c, const char *what)
+uint16_t pb_luajit_chosen(struct pb_learner *w, const struct pb_luajit_choice *c, const char *what)
 {
 	if (c->n != 1)
-		pb_luajit_fail(w, what);
+		pb_learn_fail(w, what);
 	return (uint16_t)c->at;
 }
 
 /* --- the global state ------------------------------------------------------------------------------------------------ */
 
-static void look_at_state(struct pb_luajit_learner *w, int32_t vmstate, const lua_State *running)
+static void look_at_state(struct pb_learner *w, int32_t vmstate, const lua_State *running)
 {
 	PB_LUAJIT_NARROW(w->vmstate, PB_LUAJIT_GLOBAL, pb_luajit_number(w, w->global + o) == (uint32_t)vmstate)
-	PB_LUAJIT_NARROW(w->running, PB_LUAJIT_GLOBAL, o % 8 == 0 && pb_luajit_word(w, w->global + o) == pb_luajit_address(running))
+	PB_LUAJIT_NARROW(w->running, PB_LUAJIT_GLOBAL, o % 8 == 0 && pb_luajit_word(w, w->global + o) == pb_address(running))
 }
 
-static void look_in_c(struct pb_luajit_learner *w, lua_State *L)
+static void look_in_c(struct pb_learner *w, lua_State *L)
 {
 	look_at_state(w, PF_LUAJIT_C, L);
 }
 
-static void look_in_interpreter(struct pb_luajit_learner *w)
+static void look_in_interpreter(struct pb_learner *w)
 {
 	w->looks++;
 	look_at_state(w, PF_LUAJIT_INTERPRETER, w->T);
@@ -153,16 +117,16 @@ static void look_in_interpreter(struct pb_luajit_learner *w)
 
 static void *allocate(void *data, void *block, size_t old, size_t size)
 {
-	struct pb_luajit_learner *w = data;
+	struct pb_learner *w = data;
 
 	if (!block && size && w->allocated)
 		w->allocated(w);
-	if (block && pb_luajit_address(block) == w->block)
+	if (block && pb_address(block) == w->block)
 		w->block_size = size;
 	return w->alloc(w->ud, block, old, size);
 }
 
-static void learn_state(struct pb_luajit_learner *w)
+static void learn_state(struct pb_learner *w)
 {
 	w->look = look_in_c;
 	pb_luajit_run(w, PB_LUAJIT_PLAIN, 0);
@@ -174,7 +138,7 @@ static void learn_state(struct pb_luajit_learner *w)
 	pb_luajit_run(w, PB_LUAJIT_ALLOCATES, 1);
 	w->allocated = NULL;
 	if (!w->looks)
-		pb_luajit_fail(w, "an allocation");
+		pb_learn_fail(w, "an allocation");
 	w->l->global_vmstate = (uint16_t)pb_luajit_only(w, &w->vmstate, PB_LUAJIT_GLOBAL, "the interpreter's state");
 	w->l->global_running = (uint16_t)pb_luajit_only(w, &w->running, PB_LUAJIT_GLOBAL, "the running thread");
 }
@@ -183,7 +147,7 @@ static void learn_state(struct pb_luajit_learner *w)
 
 static int l_look(lua_State *L)
 {
-	struct pb_luajit_learner *w = lua_touserdata(L, lua_upvalueindex(1));
+	struct pb_learner *w = pb_learner(L);
 
 	w->now = L;
 	w->look(w, L);
@@ -191,21 +155,21 @@ static int l_look(lua_State *L)
 	return 0;
 }
 
-void pb_luajit_run(struct pb_luajit_learner *w, int probe, int n)
+void pb_luajit_run(struct pb_learner *w, int probe, int n)
 {
 	lua_pushvalue(w->S, probe);
 	lua_insert(w->S, -n - 1);
 	lua_xmove(w->S, w->T, n + 1);
 	if (lua_pcall(w->T, n, 0, 0) != 0) {
 		w->now = w->S;
-		pb_luajit_fail(w, w->why ? w->why : "a probe");
+		pb_learn_fail(w, w->why ? w->why : "a probe");
 	}
 }
 
 /* Runs in S. */
 static int learn(lua_State *S)
 {
-	struct pb_luajit_learner *w = lua_touserdata(S, 1);
+	struct pb_learner *w = lua_touserdata(S, 1);
 
 	lua_settop(S, 0);
 	lua_pushlightuserdata(S, w);
@@ -214,7 +178,7 @@ static int learn(lua_State *S)
 	lua_pushcfunction(S, pb_luajit_c_two);
 	lua_newtable(S);
 	if (luaL_loadbuffer(S, text, sizeof text - 1, "=perf") != 0)
-		pb_luajit_fail(w, "the probe");
+		pb_learn_fail(w, "the probe");
 	/* Only the loops are compiled, whatever the program has set. */
 	luaJIT_setmode(S, -1, LUAJIT_MODE_ALLFUNC | LUAJIT_MODE_OFF);
 	lua_pushvalue(S, PB_LUAJIT_LOOK);
@@ -300,16 +264,16 @@ static void restore_optimizations(lua_State *S)
 	}
 }
 
-static int learn_once(lua_State *L, const struct pf_memory *m, struct pf_luajit_layout *l, const char **why)
+static int learn_once(lua_State *L, const struct pf_memory *m, struct pb_layout *l, const char **why)
 {
 	const lua_Hook hook = lua_gethook(L);
 	const int mask = lua_gethookmask(L), count = lua_gethookcount(L);
-	struct pb_luajit_learner w = {.m = m, .l = l, .L = L};
+	struct pb_learner w = {.m = m, .l = l, .resumers = {L}};
 	lua_State *options;
 	int r;
 
 	memset(l, 0, sizeof *l);
-	w.outermost = pb_luajit_address(__builtin_frame_address(0));
+	w.outermost = pb_address(__builtin_frame_address(0));
 	/* Everything that may raise for lack of memory comes before the first change. */
 	w.S = w.now = lua_newthread(L);
 	lua_pushcfunction(w.S, learn);
@@ -369,7 +333,7 @@ static int learn_elsewhere(const struct pf_memory *m, struct pf_luajit_layout *l
 	return e.r;
 }
 
-int pb_learn_luajit(lua_State *L, const struct pf_memory *m, struct pf_luajit_layout *l, const char **why)
+int pb_learn(lua_State *L, const struct pf_memory *m, struct pb_layout *l, const char **why)
 {
 	int r = -ENOTSUP;
 
@@ -383,7 +347,7 @@ int pb_learn_luajit(lua_State *L, const struct pf_memory *m, struct pf_luajit_la
 	return r < 0 && learn_elsewhere(m, l) == 0 ? 0 : r;
 }
 
-uint64_t pb_luajit_function_address(lua_State *L, int i, const struct pf_luajit_layout *l)
+uint64_t pb_unwound_function(lua_State *L, int i, const struct pb_layout *l)
 {
 	const lua_CFunction code = lua_tocfunction(L, i);
 	uint64_t instruction;
@@ -394,11 +358,8 @@ uint64_t pb_luajit_function_address(lua_State *L, int i, const struct pf_luajit_
 	return instruction;
 }
 
-uint64_t pb_luajit_global(lua_State *L, const struct pf_luajit_layout *l)
+uint64_t pb_global(lua_State *L, const struct pb_layout *l)
 {
-	uintptr_t global;
-
-	memcpy(&global, (const char *)(const void *)L + l->thread_global, sizeof global);
-	return global;
+	return *(const uintptr_t *)(const void *)((const char *)L + l->thread_global);
 }
 #endif

@@ -9,22 +9,12 @@
 #ifndef PB_LEARN_LUAJIT_H
 #define PB_LEARN_LUAJIT_H
 
-#include "binding/stack/stack.h"
+#include "binding/stack/learn.h"
 #include "core/stack/unwind_trace.h"
 
 #if PB_LUAJIT
-/* Returns 0, or -ENOTSUP with the field that was not found, or not verified, in *why. Leaves hooks, allocator, collector, the
- * compiler's optimizations and L's stack as they were. May raise only if L has no memory for one small object. Without the compiler
- * the layout is that of the interpreter alone: then traces is 0. */
-int pb_learn_luajit(lua_State *L, const struct pf_memory *m, struct pf_luajit_layout *l, const char **why);
 /* Does jit.status say that the compiler is on? May raise for lack of memory. */
 int pb_luajit_compiles(lua_State *L);
-/* The address by which the unwinder identifies the C function at index i: that of its code, or if LuaJIT implements it in assembler
- * that of its instruction. */
-uint64_t pb_luajit_function_address(lua_State *L, int i, const struct pf_luajit_layout *l);
-/* The address of L's global state. */
-uint64_t pb_luajit_global(lua_State *L, const struct pf_luajit_layout *l);
-
 /* --- for the files of learn_luajit ---------------------------------------------------------------------------------- */
 
 enum {
@@ -72,65 +62,57 @@ struct pb_luajit_trace {
 	uint32_t at_array, at_length; /* bytes from the global state */
 };
 
-struct pb_luajit_learner {
-	/* Threads: the caller's, the learner's, and the one that runs the inspected functions; `now` is the one that errors are
-	 * raised in. */
-	lua_State *L, *S, *T, *now;
-	const struct pf_memory *m;
-	struct pf_luajit_layout *l;
-	const char *why;
-	uint64_t global, outermost; /* the learner's frame on the C stack */
+struct pb_learner {
+	PB_LEARNER /* `now` is the thread that runs */
+	uint64_t outermost; /* the learner's frame on the C stack */
 	double known[2]; /* values that are passed to look */
-	lua_Alloc alloc;
-	void *ud;
-	void (*look)(struct pb_luajit_learner *w, lua_State *L); /* called by the probes */
+	void (*look)(struct pb_learner *w, lua_State *L); /* called by the probes */
 	unsigned looks;
 	struct pb_luajit_places code, previous, first, lines, source, lineinfo, size, vmstate, running, trace_base;
 	unsigned traces_n;
 	struct pb_luajit_trace traces[PB_LUAJIT_TRACES];
 	uint64_t outer_cframe;
-	void (*allocated)(struct pb_luajit_learner *w); /* called when the state allocates */
+	void (*allocated)(struct pb_learner *w); /* called when the state allocates */
 	uint64_t block; /* if the state resizes this block, the new size is noted */
 	size_t block_size;
 	int compiled; /* 1 after an allocation by compiled code */
 	int collects; /* 1 if the collector was on; it is stopped while the learner runs */
-	unsigned checked;
 	int loop_defined; /* the line where the compiled function is defined, and the line where it allocates */
 	uint32_t loop_line;
 };
 
-/* Raises an error, which ends the learning. */
-void pb_luajit_fail(struct pb_luajit_learner *w, const char *what);
-void pb_luajit_grab(const struct pb_luajit_learner *w, void *to, uint64_t at, size_t n);
-uint64_t pb_luajit_word(const struct pb_luajit_learner *w, uint64_t at);
-uint32_t pb_luajit_number(const struct pb_luajit_learner *w, uint64_t at);
-uint8_t pb_luajit_byte(const struct pb_luajit_learner *w, uint64_t at);
-
-static inline uint64_t pb_luajit_address(const void *p)
-{
-	return (uintptr_t)p;
-}
+/* pb_luajit_word, _number, _byte: 0 if the memory cannot be read. */
+#define PB_LUAJIT_READ(name, type)                                                                             \
+	static inline type pb_luajit_##name(const struct pb_learner *w, uint64_t at)                           \
+	{                                                                                                      \
+		type v = 0;                                                                                    \
+                                                                                                               \
+		return pf_luajit_is_address(at) && w->m->read(w->m, &v, at, sizeof v) == 0 ? v : 0;            \
+	}
+PB_LUAJIT_READ(word, uint64_t)
+PB_LUAJIT_READ(number, uint32_t)
+PB_LUAJIT_READ(byte, uint8_t)
 
 /* The object at an index of S. */
-static inline uint64_t pb_luajit_object(const struct pb_luajit_learner *w, int i)
+static inline uint64_t pb_luajit_object(const struct pb_learner *w, int i)
 {
-	return pb_luajit_address(lua_topointer(w->S, i));
+	return pb_address(lua_topointer(w->S, i));
 }
 
 /* The base of the function that a thread runs. */
-static inline uint64_t pb_luajit_base(const struct pb_luajit_learner *w, const lua_State *L)
+static inline uint64_t pb_luajit_base(const struct pb_learner *w, const lua_State *L)
 {
-	return pb_luajit_word(w, pb_luajit_address(L) + w->l->thread_base);
+	return pb_luajit_word(w, pb_address(L) + w->l->thread_base);
 }
 
 /* The first instruction of the function at an index of S. */
-static inline uint64_t pb_luajit_code(const struct pb_luajit_learner *w, int i)
+static inline uint64_t pb_luajit_code(const struct pb_learner *w, int i)
 {
 	return pb_luajit_word(w, pb_luajit_object(w, i) + w->l->function_code);
 }
 
 /* The number of instructions of the function whose code this is. */
-static inline uint32_t pb_luajit_size(const struct pb_luajit_learner *w, uint64_t code)
+static inline uint32_t pb_luajit_size(const struct pb_learner *w, uint64_t code)
 {
 	return pb_luajit_number(w, code - w->l->prototype_end + w->l->prototype_n);
 }
@@ -146,7 +128,7 @@ static inline void pb_luajit_choose(struct pb_luajit_choice *c, unsigned at)
 	c->at = at;
 }
 
-uint16_t pb_luajit_chosen(struct pb_luajit_learner *w, const struct pb_luajit_choice *c, const char *what);
+uint16_t pb_luajit_chosen(struct pb_learner *w, const struct pb_luajit_choice *c, const char *what);
 
 #define PB_LUAJIT_WORDS(o, n) for (unsigned o = 0; o + 8 <= (n); o += 8)
 
@@ -157,24 +139,24 @@ uint16_t pb_luajit_chosen(struct pb_luajit_learner *w, const struct pb_luajit_ch
 		if (!(places).out[i_] && !(holds))          \
 			(places).out[i_] = 1;               \
 	}
-unsigned pb_luajit_only(struct pb_luajit_learner *w, const struct pb_luajit_places *places, unsigned n, const char *what);
+unsigned pb_luajit_only(struct pb_learner *w, const struct pb_luajit_places *places, unsigned n, const char *what);
 
 /* Call a probe in T with the n arguments that are on top of S. */
-void pb_luajit_run(struct pb_luajit_learner *w, int probe, int n);
+void pb_luajit_run(struct pb_learner *w, int probe, int n);
 /* Returns vmstate, and sets `compiled` if it is positive, as it is in compiled code. */
-int32_t pb_luajit_compiled(struct pb_luajit_learner *w);
+int32_t pb_luajit_compiled(struct pb_learner *w);
 /* Returns 1 if the collector is on; 0 also if this LuaJIT does not say. */
 int pb_luajit_collects(lua_State *L);
 /* Run a loop that allocates, until it is compiled; `look` is called at its allocations. Returns 1 if `look` has counted one. */
-int pb_luajit_run_loop(struct pb_luajit_learner *w, int loop, void (*look)(struct pb_luajit_learner *w));
+int pb_luajit_run_loop(struct pb_learner *w, int loop, void (*look)(struct pb_learner *w));
 
-void pb_luajit_learn_threads(struct pb_luajit_learner *w);
-void pb_luajit_learn_cframes(struct pb_luajit_learner *w);
-void pb_luajit_learn_functions(struct pb_luajit_learner *w);
+void pb_luajit_learn_threads(struct pb_learner *w);
+void pb_luajit_learn_cframes(struct pb_learner *w);
+void pb_luajit_learn_functions(struct pb_learner *w);
 /* c_one and c_two of the probes. */
 int pb_luajit_c_one(lua_State *L);
 int pb_luajit_c_two(lua_State *L);
-void pb_luajit_learn_traces(struct pb_luajit_learner *w);
-void pb_luajit_check(struct pb_luajit_learner *w);
+void pb_luajit_learn_traces(struct pb_learner *w);
+void pb_luajit_check(struct pb_learner *w);
 #endif
 #endif

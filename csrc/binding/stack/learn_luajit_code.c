@@ -16,7 +16,7 @@ int pb_luajit_c_two(lua_State *L)
 	return 0;
 }
 
-static void learn_functions(struct pb_luajit_learner *w)
+static void learn_functions(struct pb_learner *w)
 {
 	struct pf_luajit_layout *l = w->l;
 	const uint64_t one = pb_luajit_object(w, PB_LUAJIT_C_ONE), two = pb_luajit_object(w, PB_LUAJIT_C_TWO);
@@ -38,19 +38,19 @@ static void learn_functions(struct pb_luajit_learner *w)
 }
 
 /* The caller of look. */
-static uint64_t caller(struct pb_luajit_learner *w, lua_State *L, lua_Debug *ar)
+static uint64_t caller(struct pb_learner *w, lua_State *L, lua_Debug *ar)
 {
 	uint64_t at;
 
 	if (!lua_getstack(L, 1, ar) || !lua_getinfo(L, "Slf", ar))
-		pb_luajit_fail(w, "the probe's calls");
-	at = pb_luajit_address(lua_topointer(L, -1));
+		pb_learn_fail(w, "the probe's calls");
+	at = pb_address(lua_topointer(L, -1));
 	lua_pop(L, 1);
 	return at;
 }
 
 /* The link of look's frame is the return address in its caller's code. */
-static void look_at_caller(struct pb_luajit_learner *w, lua_State *L)
+static void look_at_caller(struct pb_learner *w, lua_State *L)
 {
 	const uint64_t link = pb_luajit_word(w, pb_luajit_base(w, L) - 8);
 	lua_Debug ar;
@@ -61,7 +61,7 @@ static void look_at_caller(struct pb_luajit_learner *w, lua_State *L)
 }
 
 /* Called by `plain` and `longer` from known lines. The places are relative to their code, and before it. */
-static void look_at_line(struct pb_luajit_learner *w, lua_State *L)
+static void look_at_line(struct pb_learner *w, lua_State *L)
 {
 	const uint64_t link = pb_luajit_word(w, pb_luajit_base(w, L) - 8);
 	uint64_t at, before;
@@ -78,14 +78,14 @@ static void look_at_line(struct pb_luajit_learner *w, lua_State *L)
 					 (unsigned)ar.currentline)
 }
 
-static void get_source(struct pb_luajit_learner *w, int i, lua_Debug *ar)
+static void get_source(struct pb_learner *w, int i, lua_Debug *ar)
 {
 	lua_pushvalue(w->S, i);
 	lua_getinfo(w->S, ">S", ar);
 }
 
 /* Find the source of each function. */
-static void look_at_sources(struct pb_luajit_learner *w)
+static void look_at_sources(struct pb_learner *w)
 {
 	for (int i = PB_LUAJIT_PLAIN; i <= PB_LUAJIT_LOOPS_KINDS; i++) {
 		const uint64_t before = pb_luajit_code(w, i) - PF_LUAJIT_PROTOTYPE;
@@ -96,7 +96,7 @@ static void look_at_sources(struct pb_luajit_learner *w)
 		get_source(w, i, &ar);
 		first = (unsigned)ar.linedefined;
 		last = (unsigned)ar.lastlinedefined;
-		name = pb_luajit_address(ar.source) - w->l->string_text;
+		name = pb_address(ar.source) - w->l->string_text;
 		PB_LUAJIT_NARROW(w->first, PF_LUAJIT_PROTOTYPE, pb_luajit_number(w, before + o) == first)
 		PB_LUAJIT_NARROW(w->lines, PF_LUAJIT_PROTOTYPE, pb_luajit_number(w, before + o) == last - first)
 		PB_LUAJIT_NARROW(w->source, PF_LUAJIT_PROTOTYPE, o % 8 == 0 && pb_luajit_word(w, before + o) == name)
@@ -106,7 +106,7 @@ static void look_at_sources(struct pb_luajit_learner *w)
 /* Functions without a `return` at their end all end with the same instruction, on their last line. */
 static const int endless[] = {PB_LUAJIT_PLAIN, PB_LUAJIT_LONGER, PB_LUAJIT_ALLOCATES, PB_LUAJIT_JUMPS};
 
-static void look_at_ends(struct pb_luajit_learner *w)
+static void look_at_ends(struct pb_learner *w)
 {
 	for (unsigned i = 0; i < sizeof endless / sizeof *endless; i++) {
 		const uint64_t code = pb_luajit_code(w, endless[i]), before = code - PF_LUAJIT_PROTOTYPE;
@@ -119,7 +119,7 @@ static void look_at_ends(struct pb_luajit_learner *w)
 	}
 }
 
-static uint8_t last_op(struct pb_luajit_learner *w, int i, uint32_t before)
+static uint8_t last_op(struct pb_learner *w, int i, uint32_t before)
 {
 	const uint64_t code = pb_luajit_code(w, i);
 
@@ -127,7 +127,7 @@ static uint8_t last_op(struct pb_luajit_learner *w, int i, uint32_t before)
 }
 
 /* The size of the code. */
-static void learn_size(struct pb_luajit_learner *w)
+static void learn_size(struct pb_learner *w)
 {
 	uint32_t last[PF_LUAJIT_PROTOTYPE / 4] = {0};
 
@@ -146,7 +146,7 @@ static void learn_size(struct pb_luajit_learner *w)
 
 /* Places are counted from PF_LUAJIT_PROTOTYPE bytes before the code. Find where the object begins, which has its type there, and
  * count from its begin. */
-static void learn_begin(struct pb_luajit_learner *w)
+static void learn_begin(struct pb_learner *w)
 {
 	struct pf_luajit_layout *l = w->l;
 	uint16_t *const places[] = {&l->prototype_n, &l->prototype_source, &l->prototype_first, &l->prototype_lines, &l->prototype_lineinfo};
@@ -168,7 +168,7 @@ static void learn_begin(struct pb_luajit_learner *w)
 	l->prototype_end = (uint16_t)(PF_LUAJIT_PROTOTYPE - begin.at);
 }
 
-static void learn_code(struct pb_luajit_learner *w)
+static void learn_code(struct pb_learner *w)
 {
 	struct pf_luajit_layout *l = w->l;
 	uint64_t jump;
@@ -183,7 +183,7 @@ static void learn_code(struct pb_luajit_learner *w)
 	pb_luajit_run(w, PB_LUAJIT_PLAIN, 0);
 	pb_luajit_run(w, PB_LUAJIT_LONGER, 0);
 	if (w->looks != 5)
-		pb_luajit_fail(w, "the probe's calls");
+		pb_learn_fail(w, "the probe's calls");
 	l->prototype_first = (uint16_t)pb_luajit_only(w, &w->first, PF_LUAJIT_PROTOTYPE, "a function's first line");
 	l->prototype_lines = (uint16_t)pb_luajit_only(w, &w->lines, PF_LUAJIT_PROTOTYPE, "a function's last line");
 	l->prototype_source = (uint16_t)pb_luajit_only(w, &w->source, PF_LUAJIT_PROTOTYPE, "a function's source");
@@ -198,16 +198,16 @@ static void learn_code(struct pb_luajit_learner *w)
 	l->op_return_last = last_op(w, PB_LUAJIT_RETURN_ONE, 0);
 	if (l->op_return_first + 3 != l->op_return_last || last_op(w, PB_LUAJIT_RETURN_SOME, 0) != l->op_return_first + 1 ||
 	    none != l->op_return_first + 2)
-		pb_luajit_fail(w, "instructions that return");
+		pb_learn_fail(w, "instructions that return");
 	l->op_tailcall_first = last_op(w, PB_LUAJIT_TAIL_CALL_ALL, 0);
 	l->op_tailcall_last = last_op(w, PB_LUAJIT_TAIL_CALL, 0);
 	if (l->op_tailcall_first + 1 != l->op_tailcall_last)
-		pb_luajit_fail(w, "instructions that call");
+		pb_learn_fail(w, "instructions that call");
 	l->op_jump = last_op(w, PB_LUAJIT_JUMPS, 1);
 	jump = pb_luajit_code(w, PB_LUAJIT_JUMPS) + 4 * (uint64_t)(pb_luajit_size(w, pb_luajit_code(w, PB_LUAJIT_JUMPS)) - 2);
 	jump += 4 + 4 * ((uint64_t)(pb_luajit_number(w, jump) >> 16) - 0x8000);
 	if (jump <= pb_luajit_code(w, PB_LUAJIT_JUMPS) || jump > pb_luajit_code(w, PB_LUAJIT_JUMPS) + 16)
-		pb_luajit_fail(w, "instructions that jump");
+		pb_learn_fail(w, "instructions that jump");
 	l->op_table = pb_luajit_byte(w, pb_luajit_code(w, PB_LUAJIT_ALLOCATES) + 4);
 	l->op_filled_table = pb_luajit_byte(w, pb_luajit_code(w, PB_LUAJIT_FILLS) + 4);
 	l->op_concatenate = last_op(w, PB_LUAJIT_JOINS, 1);
@@ -215,12 +215,12 @@ static void learn_code(struct pb_luajit_learner *w)
 	l->op_call_first = (uint8_t)(l->op_tailcall_first - 2);
 	l->op_call_last = (uint8_t)(l->op_tailcall_last + 1);
 	if (last_op(w, PB_LUAJIT_PLAIN, 1) != l->op_call_first + 1 || l->op_call_last + 4 != l->op_return_first)
-		pb_luajit_fail(w, "instructions that call");
+		pb_learn_fail(w, "instructions that call");
 	l->op_c_first = pb_luajit_byte(w, pb_luajit_code(w, PB_LUAJIT_C_ONE));
 	l->op_c_last = (uint8_t)(l->op_c_first + 1);
 }
 
-void pb_luajit_learn_functions(struct pb_luajit_learner *w)
+void pb_luajit_learn_functions(struct pb_learner *w)
 {
 	learn_functions(w);
 	learn_code(w);

@@ -9,9 +9,9 @@ enum { THREAD = 128, CFRAME = 80 };
 /* --- threads and values ---------------------------------------------------------------------------------------------- */
 
 /* Two threads refer to the global state at the same offset. It lies right after the main thread, which refers to it too. */
-static void learn_global(struct pb_luajit_learner *w)
+static void learn_global(struct pb_learner *w)
 {
-	const uint64_t a = pb_luajit_address(w->S), b = pb_luajit_address(w->T);
+	const uint64_t a = pb_address(w->S), b = pb_address(w->T);
 	struct pb_luajit_choice place = {0, 0};
 
 	PB_LUAJIT_WORDS(o, 64)
@@ -34,30 +34,30 @@ static void learn_global(struct pb_luajit_learner *w)
 }
 
 /* Called with the two known numbers, a C function, a Lua function, a thread, a string and a table. */
-static void look_at_values(struct pb_luajit_learner *w, lua_State *L)
+static void look_at_values(struct pb_learner *w, lua_State *L)
 {
-	const uint64_t thread = pb_luajit_address(L);
+	const uint64_t thread = pb_address(L);
 	struct pf_luajit_layout *l = w->l;
 	struct pb_luajit_choice base = {0, 0}, stack = {0, 0}, type = {0, 0}, text_at = {0, 0};
 	uint64_t values[7], objects[7], words[2];
 
 	PB_LUAJIT_WORDS(o, THREAD)
 	{
-		pb_luajit_grab(w, words, pb_luajit_word(w, thread + o), sizeof words);
+		pb_learn_grab(w, words, pb_luajit_word(w, thread + o), sizeof words);
 		if (memcmp(words, w->known, sizeof w->known) == 0)
 			pb_luajit_choose(&base, o);
 	}
 	l->thread_base = pb_luajit_chosen(w, &base, "a thread's base");
-	pb_luajit_grab(w, values, pb_luajit_word(w, thread + l->thread_base), sizeof values);
+	pb_learn_grab(w, values, pb_luajit_word(w, thread + l->thread_base), sizeof values);
 	for (int i = 2; i < 7; i++) {
 		objects[i] = pf_luajit_address(values[i]);
-		if (i != 5 && objects[i] != pb_luajit_address(lua_topointer(L, i + 1)))
-			pb_luajit_fail(w, "values");
+		if (i != 5 && objects[i] != pb_address(lua_topointer(L, i + 1)))
+			pb_learn_fail(w, "values");
 	}
 	l->tag_function = pf_luajit_tag(values[2]);
 	l->tag_thread = pf_luajit_tag(values[4]);
 	if (pf_luajit_tag(values[3]) != l->tag_function)
-		pb_luajit_fail(w, "tags of values");
+		pb_learn_fail(w, "tags of values");
 	l->type_function = (uint8_t)~l->tag_function;
 	l->type_thread = (uint8_t)~l->tag_thread;
 	l->type_prototype = (uint8_t)(l->type_function - 1); /* the types in LuaJIT's order */
@@ -77,25 +77,25 @@ static void look_at_values(struct pb_luajit_learner *w, lua_State *L)
 		pb_luajit_choose(&stack, o);
 	l->thread_stack = pb_luajit_chosen(w, &stack, "a thread's stack");
 	for (unsigned o = 8; o <= 64; o++)
-		if (pb_luajit_address(lua_tostring(L, 6)) == objects[5] + o)
+		if (pb_address(lua_tostring(L, 6)) == objects[5] + o)
 			pb_luajit_choose(&text_at, o);
 	l->string_text = pb_luajit_chosen(w, &text_at, "a string's text");
 	for (unsigned o = 8; o < l->string_text; o += 4)
 		if (pb_luajit_number(w, objects[5] + o) == lua_objlen(L, 6))
 			l->string_size = (uint16_t)o;
 	if (!l->string_size)
-		pb_luajit_fail(w, "a string's size");
+		pb_learn_fail(w, "a string's size");
 }
 
 /* The thread's innermost frame on the C stack lies between look's and the learner's. */
-static void learn_cframe(struct pb_luajit_learner *w, lua_State *L)
+static void learn_cframe(struct pb_learner *w, lua_State *L)
 {
-	const uint64_t here = pb_luajit_address(__builtin_frame_address(0));
+	const uint64_t here = pb_address(__builtin_frame_address(0));
 	struct pb_luajit_choice place = {0, 0};
 
 	PB_LUAJIT_WORDS(o, THREAD)
 	{
-		const uint64_t word = pb_luajit_word(w, pb_luajit_address(L) + o) & ~UINT64_C(3);
+		const uint64_t word = pb_luajit_word(w, pb_address(L) + o) & ~UINT64_C(3);
 
 		if (word > here && word < w->outermost)
 			pb_luajit_choose(&place, o);
@@ -103,16 +103,16 @@ static void learn_cframe(struct pb_luajit_learner *w, lua_State *L)
 	w->l->thread_cframe = pb_luajit_chosen(w, &place, "a thread's C frame");
 }
 
-static uint64_t cframe(const struct pb_luajit_learner *w, const lua_State *L)
+static uint64_t cframe(const struct pb_learner *w, const lua_State *L)
 {
-	return pb_luajit_word(w, pb_luajit_address(L) + w->l->thread_cframe) & ~UINT64_C(3);
+	return pb_luajit_word(w, pb_address(L) + w->l->thread_cframe) & ~UINT64_C(3);
 }
 
 /* A thread's stack is one block, so the allocator sees its size when it grows. */
-static void look_at_growth(struct pb_luajit_learner *w, lua_State *L)
+static void look_at_growth(struct pb_learner *w, lua_State *L)
 {
 	struct pb_luajit_places slots = {{0}};
-	const uint64_t thread = pb_luajit_address(L);
+	const uint64_t thread = pb_address(L);
 
 	for (int more = 200; more <= 800; more *= 2) {
 		w->block = pb_luajit_word(w, thread + w->l->thread_stack);
@@ -124,7 +124,7 @@ static void look_at_growth(struct pb_luajit_learner *w, lua_State *L)
 	w->l->thread_slots = (uint16_t)pb_luajit_only(w, &slots, THREAD, "a thread's stack's size");
 }
 
-void pb_luajit_learn_threads(struct pb_luajit_learner *w)
+void pb_luajit_learn_threads(struct pb_learner *w)
 {
 	static unsigned runs;
 	lua_State *S = w->S;
@@ -150,7 +150,7 @@ void pb_luajit_learn_threads(struct pb_luajit_learner *w)
 
 /* In a metamethod, the interpreter has saved the address of the instruction next to the reference to the thread. The C function
  * that entered the interpreter may have saved the same reference farther up. */
-static void look_in_metamethod(struct pb_luajit_learner *w, lua_State *L)
+static void look_in_metamethod(struct pb_learner *w, lua_State *L)
 {
 	const uint64_t at = cframe(w, L), code = pb_luajit_code(w, PB_LUAJIT_METAMETHOD), size = 4 * (uint64_t)pb_luajit_size(w, code);
 	struct pb_luajit_choice thread = {0, 0}, pc = {0, 0};
@@ -162,23 +162,23 @@ static void look_in_metamethod(struct pb_luajit_learner *w, lua_State *L)
 		if (word <= code || word - code > size || word % 4)
 			continue;
 		pb_luajit_choose(&pc, o);
-		if (o && pb_luajit_word(w, at + o - 8) == pb_luajit_address(L))
+		if (o && pb_luajit_word(w, at + o - 8) == pb_address(L))
 			pb_luajit_choose(&thread, o - 8);
-		else if (pb_luajit_word(w, at + o + 8) == pb_luajit_address(L))
+		else if (pb_luajit_word(w, at + o + 8) == pb_address(L))
 			pb_luajit_choose(&thread, o + 8);
 	}
 	w->l->cframe_thread = pb_luajit_chosen(w, &thread, "a C frame's thread");
 	w->l->cframe_pc = pb_luajit_chosen(w, &pc, "a C frame's instruction");
 }
 
-static void look_inside(struct pb_luajit_learner *w, lua_State *L)
+static void look_inside(struct pb_learner *w, lua_State *L)
 {
 	const uint64_t at = cframe(w, L);
 
 	PB_LUAJIT_NARROW(w->previous, CFRAME, o % 8 == 0 && (pb_luajit_word(w, at + o) & ~UINT64_C(3)) == w->outer_cframe)
 }
 
-static void look_outside(struct pb_luajit_learner *w, lua_State *L)
+static void look_outside(struct pb_learner *w, lua_State *L)
 {
 	const uint64_t at = cframe(w, L);
 
@@ -194,8 +194,8 @@ static void look_outside(struct pb_luajit_learner *w, lua_State *L)
 /* lua_load calls the reader with a frame on the C stack but none on Lua's: its number of results is negative. */
 static const char *read_chunk(lua_State *L, void *data, size_t *size)
 {
-	struct pb_luajit_learner *w = data;
-	const uint64_t at = cframe(w, L), stack = pb_luajit_word(w, pb_luajit_address(L) + w->l->thread_stack);
+	struct pb_learner *w = data;
+	const uint64_t at = cframe(w, L), stack = pb_luajit_word(w, pb_address(L) + w->l->thread_stack);
 	const uint64_t top = pb_luajit_base(w, L) + 8 * (uint64_t)lua_gettop(L);
 	struct pb_luajit_choice place = {0, 0};
 
@@ -207,14 +207,14 @@ static const char *read_chunk(lua_State *L, void *data, size_t *size)
 	return NULL;
 }
 
-static void load_chunk(struct pb_luajit_learner *w, lua_State *L)
+static void load_chunk(struct pb_learner *w, lua_State *L)
 {
 	if (lua_load(L, read_chunk, w, "=perf") != 0 || !w->l->cframe_results)
-		pb_luajit_fail(w, "a C frame's results");
+		pb_learn_fail(w, "a C frame's results");
 	lua_pop(L, 1);
 }
 
-void pb_luajit_learn_cframes(struct pb_luajit_learner *w)
+void pb_luajit_learn_cframes(struct pb_learner *w)
 {
 	lua_State *S = w->S;
 

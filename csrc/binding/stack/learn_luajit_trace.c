@@ -30,7 +30,7 @@ static uint32_t half(const struct pb_luajit_trace *t, unsigned at)
 enum { HAS_ADJUST = 0 }; /* the unwinder does not need to know how much room a trace has on the C stack */
 
 /* Is the instruction before this address a call? */
-static int is_after_call(const struct pb_luajit_learner *w, uint64_t address)
+static int is_after_call(const struct pb_learner *w, uint64_t address)
 {
 	const uint32_t code = pb_luajit_number(w, address - 4);
 
@@ -38,13 +38,13 @@ static int is_after_call(const struct pb_luajit_learner *w, uint64_t address)
 }
 
 /* The code ends with a jump out of the loop, or to its start. */
-static int ends_with_jump(const struct pb_luajit_learner *w, uint64_t end)
+static int ends_with_jump(const struct pb_learner *w, uint64_t end)
 {
 	return (pb_luajit_number(w, end - 4) & 0xfc000000) == 0x14000000; /* B */
 }
 
 /* The bytes from an instruction to the target of its jump; 0 if it does not jump. */
-static int64_t jump_at(const struct pb_luajit_learner *w, uint64_t at)
+static int64_t jump_at(const struct pb_learner *w, uint64_t at)
 {
 	const uint32_t code = pb_luajit_number(w, at);
 
@@ -60,21 +60,21 @@ static int64_t jump_at(const struct pb_luajit_learner *w, uint64_t at)
 #else
 enum { HAS_ADJUST = 1 };
 
-static int is_after_call(const struct pb_luajit_learner *w, uint64_t address)
+static int is_after_call(const struct pb_learner *w, uint64_t address)
 {
 	unsigned char code[8];
 
-	pb_luajit_grab(w, code, address - 8, sizeof code);
+	pb_learn_grab(w, code, address - 8, sizeof code);
 	return code[3] == 0xe8 || (code[6] == 0xff && (code[7] & 0xf8) == 0xd0);
 }
 
-static int ends_with_jump(const struct pb_luajit_learner *w, uint64_t end)
+static int ends_with_jump(const struct pb_learner *w, uint64_t end)
 {
 	return (pb_luajit_number(w, end - 5) & 0xff) == 0xe9;
 }
 
 /* Instructions have no fixed length here, so each byte may begin the distance of a jump. */
-static int64_t jump_at(const struct pb_luajit_learner *w, uint64_t at)
+static int64_t jump_at(const struct pb_learner *w, uint64_t at)
 {
 	return 4 + (int64_t)(int32_t)pb_luajit_number(w, at);
 }
@@ -83,11 +83,11 @@ static int64_t jump_at(const struct pb_luajit_learner *w, uint64_t at)
 
 /* --- while a trace allocates ----------------------------------------------------------------------------------------- */
 
-static int is_trace(struct pb_luajit_learner *w, struct pb_luajit_trace *t, uint64_t at)
+static int is_trace(struct pb_learner *w, struct pb_luajit_trace *t, uint64_t at)
 {
 	if (!at || at % 8)
 		return 0;
-	pb_luajit_grab(w, t->bytes, at, sizeof t->bytes);
+	pb_learn_grab(w, t->bytes, at, sizeof t->bytes);
 	if (t->bytes[w->l->object_type] != w->l->type_trace)
 		return 0;
 	for (unsigned o = 8; o < PF_TRACE_HEAD; o += 2)
@@ -98,7 +98,7 @@ static int is_trace(struct pb_luajit_learner *w, struct pb_luajit_trace *t, uint
 
 /* Find the array whose entry at the trace's number is a trace. Two numbers follow the array's address, and the larger one is its
  * length. */
-static int find_array(struct pb_luajit_learner *w, struct pb_luajit_trace *t)
+static int find_array(struct pb_learner *w, struct pb_luajit_trace *t)
 {
 	unsigned found = 0;
 
@@ -123,7 +123,7 @@ static int find_array(struct pb_luajit_learner *w, struct pb_luajit_trace *t)
 
 /* Find the return address into the trace: the word nearest to the interpreter's frame that follows a call and lies behind an
  * address which the trace has. */
-static int find_return(struct pb_luajit_learner *w, struct pb_luajit_trace *t, uint64_t here)
+static int find_return(struct pb_learner *w, struct pb_luajit_trace *t, uint64_t here)
 {
 	const uint64_t cframe = pb_luajit_word(w, (uint64_t)(uintptr_t)w->T + w->l->thread_cframe) & ~UINT64_C(3);
 
@@ -140,7 +140,7 @@ static int find_return(struct pb_luajit_learner *w, struct pb_luajit_trace *t, u
 	return 0;
 }
 
-int32_t pb_luajit_compiled(struct pb_luajit_learner *w)
+int32_t pb_luajit_compiled(struct pb_learner *w)
 {
 	const int32_t state = (int32_t)pb_luajit_number(w, w->global + w->l->global_vmstate);
 
@@ -149,7 +149,7 @@ int32_t pb_luajit_compiled(struct pb_luajit_learner *w)
 }
 
 /* The instruction at the end of a compiled loop has the number of its trace, where others have a jump's distance. */
-static uint32_t number_of_loop(const struct pb_luajit_learner *w, uint64_t code)
+static uint32_t number_of_loop(const struct pb_learner *w, uint64_t code)
 {
 	const uint32_t n = pb_luajit_size(w, code);
 
@@ -162,11 +162,11 @@ static uint32_t number_of_loop(const struct pb_luajit_learner *w, uint64_t code)
 	return 0;
 }
 
-static void look_in_trace(struct pb_luajit_learner *w)
+static void look_in_trace(struct pb_learner *w)
 {
 	struct pb_luajit_trace *t = &w->traces[w->traces_n];
 	/* The loop's frame is the first on the stack, after the two slots of the thread and the two of the function. */
-	const uint64_t base = pb_luajit_word(w, pb_luajit_address(w->T) + w->l->thread_stack) + 4 * 8;
+	const uint64_t base = pb_luajit_word(w, pb_address(w->T) + w->l->thread_stack) + 4 * 8;
 	const int32_t state = pb_luajit_compiled(w);
 
 	if (state == PF_LUAJIT_INTERPRETER)
@@ -184,7 +184,7 @@ static void look_in_trace(struct pb_luajit_learner *w)
  * "hotloop" may let this loop run for thousands of iterations before it is compiled. The collector works between its runs.
  * If a trace is left while finalizers wait, LuaJIT calls some of them, although the collector is stopped, and starts the collector.
  * Such a run is repeated. */
-int pb_luajit_run_loop(struct pb_luajit_learner *w, int loop, void (*look)(struct pb_luajit_learner *w))
+int pb_luajit_run_loop(struct pb_learner *w, int loop, void (*look)(struct pb_learner *w))
 {
 	int alone = 0;
 
@@ -206,7 +206,7 @@ int pb_luajit_run_loop(struct pb_luajit_learner *w, int loop, void (*look)(struc
 	return w->looks != 0;
 }
 
-static int compile(struct pb_luajit_learner *w, int loop)
+static int compile(struct pb_learner *w, int loop)
 {
 	const uint64_t function = (uintptr_t)lua_topointer(w->S, loop);
 
@@ -221,7 +221,7 @@ static int compile(struct pb_luajit_learner *w, int loop)
 
 /* The first place whose value is right in both traces. There may be up to `most`. */
 #define PLACES(name, step, most, holds)                                                            \
-	static unsigned name(struct pb_luajit_learner *w, const char *what)                        \
+	static unsigned name(struct pb_learner *w, const char *what)                        \
 	{                                                                                          \
 		unsigned found = 0, place = 0;                                                     \
                                                                                                    \
@@ -237,23 +237,23 @@ static int compile(struct pb_luajit_learner *w, int loop)
 				place = o;                                                         \
 		}                                                                                  \
 		if (found == 0 || found > (most))                                                  \
-			pb_luajit_fail(w, what);                                                   \
+			pb_learn_fail(w, what);                                                   \
 		return place;                                                                      \
 	}
 #define PLACE(name, step, holds) PLACES(name, step, 1, holds)
 
-static uint64_t called_offset(const struct pb_luajit_learner *w, const struct pb_luajit_trace *t)
+static uint64_t called_offset(const struct pb_learner *w, const struct pb_luajit_trace *t)
 {
 	return t->called_from - word(t, w->l->trace_code);
 }
 
 /* The code ends with a jump out of the loop. */
-static int is_size(const struct pb_luajit_learner *w, const struct pb_luajit_trace *t, uint32_t size)
+static int is_size(const struct pb_learner *w, const struct pb_luajit_trace *t, uint32_t size)
 {
 	return size > called_offset(w, t) && size < CODE_MOST && ends_with_jump(w, word(t, w->l->trace_code) + size);
 }
 
-static uint64_t end_of_ir(const struct pb_luajit_learner *w, const struct pb_luajit_trace *t)
+static uint64_t end_of_ir(const struct pb_learner *w, const struct pb_luajit_trace *t)
 {
 	for (unsigned o = 8; o + 4 <= PF_TRACE_HEAD; o += 4)
 		if (number(t, o) > PF_TRACE_IR_BIAS && number(t, o) < PF_TRACE_IR_BIAS + IR_MOST)
@@ -261,26 +261,26 @@ static uint64_t end_of_ir(const struct pb_luajit_learner *w, const struct pb_lua
 	return 0;
 }
 
-static uint32_t snapshots_n(const struct pb_luajit_learner *w, const struct pb_luajit_trace *t)
+static uint32_t snapshots_n(const struct pb_learner *w, const struct pb_luajit_trace *t)
 {
 	return (uint32_t)(word(t, w->l->trace_map) - word(t, w->l->trace_snapshots)) / PF_TRACE_SNAPSHOT_SIZE;
 }
 
 /* The length of the map, which ends with the last snapshot's part. */
-static uint32_t map_n(const struct pb_luajit_learner *w, const struct pb_luajit_trace *t)
+static uint32_t map_n(const struct pb_learner *w, const struct pb_luajit_trace *t)
 {
 	const uint64_t last = word(t, w->l->trace_snapshots) + (uint64_t)(snapshots_n(w, t) - 1) * PF_TRACE_SNAPSHOT_SIZE;
 
 	return pb_luajit_number(w, last) + (pb_luajit_number(w, last + 8) >> 16 & 0xff) + 2;
 }
 
-static int is_start(const struct pb_luajit_learner *w, const struct pb_luajit_trace *t, uint64_t pc)
+static int is_start(const struct pb_learner *w, const struct pb_luajit_trace *t, uint64_t pc)
 {
 	return pc >= t->bytecode && pc - t->bytecode < (uint64_t)pb_luajit_size(w, t->bytecode) * 4;
 }
 
 /* The map begins where the snapshots end, and the first one's part ends with an address in the function. */
-static int is_map(const struct pb_luajit_learner *w, const struct pb_luajit_trace *t, uint64_t map)
+static int is_map(const struct pb_learner *w, const struct pb_luajit_trace *t, uint64_t map)
 {
 	const uint64_t snapshots = word(t, w->l->trace_snapshots), size = map - snapshots;
 
@@ -289,7 +289,7 @@ static int is_map(const struct pb_luajit_learner *w, const struct pb_luajit_trac
 }
 
 /* Does the code have a jump back to this offset? */
-static int is_begin(const struct pb_luajit_learner *w, const struct pb_luajit_trace *t, uint32_t offset)
+static int is_begin(const struct pb_learner *w, const struct pb_luajit_trace *t, uint32_t offset)
 {
 	const uint64_t code = word(t, w->l->trace_code);
 	const uint32_t size = number(t, w->l->trace_code_size);
@@ -304,7 +304,7 @@ static int is_begin(const struct pb_luajit_learner *w, const struct pb_luajit_tr
 }
 
 /* Is this the instruction that the trace has replaced? It jumps back to somewhere before the trace's start. */
-static int is_replaced(const struct pb_luajit_learner *w, const struct pb_luajit_trace *t, uint32_t instruction)
+static int is_replaced(const struct pb_learner *w, const struct pb_luajit_trace *t, uint32_t instruction)
 {
 	const uint64_t start = word(t, w->l->trace_start);
 	const uint64_t to = start + 4 + 4 * ((uint64_t)(instruction >> 16) - 0x8000);
@@ -339,14 +339,14 @@ PLACE(find_numbers, 2, has_numbers(t, o))
 
 static int learn_fields(lua_State *L)
 {
-	struct pb_luajit_learner *w = lua_touserdata(L, 1);
+	struct pb_learner *w = lua_touserdata(L, 1);
 	struct pf_luajit_layout *l = w->l;
 	const struct pb_luajit_trace *t = w->traces;
 
 	w->now = L;
 	if (t[0].number == t[1].number || t[0].at_array != t[1].at_array || t[0].at_length != t[1].at_length ||
 	    (HAS_ADJUST && t[0].below_cframe == t[1].below_cframe))
-		pb_luajit_fail(w, "two traces");
+		pb_learn_fail(w, "two traces");
 	l->trace_base = (uint16_t)pb_luajit_only(w, &w->trace_base, PB_LUAJIT_GLOBAL, "the base of compiled code");
 	l->trace_code = (uint16_t)find_code(w, "a trace's code");
 	l->trace_code_size = (uint16_t)find_code_size(w, "a trace's code's size");
@@ -372,7 +372,7 @@ static int learn_fields(lua_State *L)
 
 /* The loop makes an empty table, a filled one, a string from a number and one from a buffer, and stores each. So the only
  * instructions with results of these types are the ones that allocate. */
-static void look_at_kinds(struct pb_luajit_learner *w)
+static void look_at_kinds(struct pb_learner *w)
 {
 	enum { TYPE = 0x1f, TABLE = 1, STRING = 2, TABLE_FILLED = 1, BUFFER_STRING = 6, NUMBER_STRING = 12 };
 	const struct pf_luajit_view v = {.l = w->l, .m = w->m, .global = w->global};
@@ -406,14 +406,14 @@ static void look_at_kinds(struct pb_luajit_learner *w)
 
 /* --- exits ----------------------------------------------------------------------------------------------------------- */
 
-static void look_whether_compiled(struct pb_luajit_learner *w)
+static void look_whether_compiled(struct pb_learner *w)
 {
 	w->looks += pb_luajit_compiled(w) >= 0;
 }
 
 /* When a loop ends, its trace is left. Then the compiler's state has the number of the trace and that of the exit, whose snapshot
  * has the address after the loop. */
-static void learn_exit(struct pb_luajit_learner *w)
+static void learn_exit(struct pb_learner *w)
 {
 	static const uint8_t order[] = {0, 1, 0, 1};
 	const struct pf_luajit_view v = {.l = w->l, .m = w->m, .global = w->global};
@@ -440,13 +440,13 @@ static void learn_exit(struct pb_luajit_learner *w)
 	w->l->trace_exit = place.n == 1 ? (uint16_t)place.at : 0;
 }
 
-void pb_luajit_learn_traces(struct pb_luajit_learner *w)
+void pb_luajit_learn_traces(struct pb_learner *w)
 {
 	int r;
 
 	if (!compile(w, PB_LUAJIT_LOOPS_FEW) || !compile(w, PB_LUAJIT_LOOPS_MANY)) {
 		if (pb_luajit_compiles(w->S))
-			pb_luajit_fail(w, "a loop was not compiled, though the compiler is on");
+			pb_learn_fail(w, "a loop was not compiled, though the compiler is on");
 		return;
 	}
 	lua_pushcfunction(w->S, learn_fields);
@@ -454,7 +454,7 @@ void pb_luajit_learn_traces(struct pb_luajit_learner *w)
 	r = lua_pcall(w->S, 1, 0, 0);
 	w->now = w->S;
 	if (r != 0)
-		pb_luajit_fail(w, w->why ? w->why : "a trace");
+		pb_learn_fail(w, w->why ? w->why : "a trace");
 	pb_luajit_run_loop(w, PB_LUAJIT_LOOPS_KINDS, look_at_kinds);
 	learn_exit(w);
 }

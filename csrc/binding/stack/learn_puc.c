@@ -57,25 +57,6 @@ static const char ending[] = "return one(1), one(2), two(1, 2), two(3, 4), outer
 
 /* --- looking -------------------------------------------------------------------------------------------------------- */
 
-void pb_puc_fail(struct pb_puc_learner *w, const char *what)
-{
-	w->why = what;
-	lua_pushnil(w->S);
-	lua_error(w->S);
-}
-
-void pb_puc_grab(struct pb_puc_learner *w, void *to, uint64_t at, size_t n)
-{
-	const size_t step = sizeof(void *);
-
-	if (at && w->m->read(w->m, to, at, n) == 0)
-		return;
-	memset(to, 0, n);
-	for (size_t i = 0; at && i + step <= n; i += step)
-		if (w->m->read(w->m, (char *)to + i, at + i, step) < 0)
-			return;
-}
-
 uint64_t pb_puc_word(const uint8_t *bytes, unsigned offset)
 {
 	uintptr_t v;
@@ -92,28 +73,23 @@ int32_t pb_puc_number(const uint8_t *bytes, unsigned offset)
 	return v;
 }
 
-static uint64_t address(const void *p)
-{
-	return (uintptr_t)p;
-}
-
-void pb_puc_choose(struct pb_puc_learner *w, unsigned offset)
+void pb_puc_choose(struct pb_learner *w, unsigned offset)
 {
 	if (w->choices++ == 0)
 		w->choice = (uint16_t)offset;
 }
 
-uint16_t pb_puc_chosen(struct pb_puc_learner *w, const char *what)
+uint16_t pb_puc_chosen(struct pb_learner *w, const char *what)
 {
 	const unsigned n = w->choices;
 
 	w->choices = 0;
 	if (n == 0)
-		pb_puc_fail(w, what);
+		pb_learn_fail(w, what);
 	return w->choice;
 }
 
-uint64_t pb_puc_call_at(struct pb_puc_learner *w, const uint8_t *thread, const lua_Debug *ar, uint64_t *id)
+uint64_t pb_puc_call_at(struct pb_learner *w, const uint8_t *thread, const lua_Debug *ar, uint64_t *id)
 {
 #if LUA_VERSION_NUM == 501
 	*id = (uint64_t)ar->i_ci;
@@ -121,37 +97,32 @@ uint64_t pb_puc_call_at(struct pb_puc_learner *w, const uint8_t *thread, const l
 #else
 	(void)w;
 	(void)thread;
-	return *id = address(ar->i_ci);
+	return *id = pb_address(ar->i_ci);
 #endif
 }
 
-static void look_at(struct pb_puc_learner *w, lua_State *L, struct pb_puc_look *k, uint64_t frame)
+static void look_at(struct pb_learner *w, lua_State *L, struct pb_puc_look *k, uint64_t frame)
 {
 	lua_Debug ar;
 
 	k->frame = frame;
-	pb_puc_grab(w, k->thread, address(L), sizeof k->thread);
+	pb_learn_grab(w, k->thread, pb_address(L), sizeof k->thread);
 	if (w->l->thread.error)
-		pb_puc_grab(w, k->jump, pb_puc_word(k->thread, w->l->thread.error), sizeof k->jump);
+		pb_learn_grab(w, k->jump, pb_puc_word(k->thread, w->l->thread.error), sizeof k->jump);
 	for (k->n = 0; k->n < PB_PUC_LEVELS && lua_getstack(L, k->n, &ar); k->n++) {
 		struct pb_puc_level *v = &k->levels[k->n];
 
 		v->at = pb_puc_call_at(w, k->thread, &ar, &v->id);
-		pb_puc_grab(w, v->call, v->at, sizeof v->call);
+		pb_learn_grab(w, v->call, v->at, sizeof v->call);
 	}
-}
-
-static struct pb_puc_learner *learner(lua_State *L)
-{
-	return lua_touserdata(L, lua_upvalueindex(1));
 }
 
 static int look(lua_State *L)
 {
-	struct pb_puc_learner *w = learner(L);
+	struct pb_learner *w = pb_learner(L);
 
 	if (w->n < PB_PUC_LOOKS)
-		look_at(w, L, &w->looks[w->n++], address(__builtin_frame_address(0)));
+		look_at(w, L, &w->looks[w->n++], pb_address(__builtin_frame_address(0)));
 	return 0;
 }
 
@@ -163,10 +134,10 @@ static int more(lua_State *L)
 /* Look, and call a function with its arguments. */
 static int pass(lua_State *L)
 {
-	struct pb_puc_learner *w = learner(L);
+	struct pb_learner *w = pb_learner(L);
 
 	if (w->n < PB_PUC_LOOKS)
-		look_at(w, L, &w->looks[w->n++], address(__builtin_frame_address(0)));
+		look_at(w, L, &w->looks[w->n++], pb_address(__builtin_frame_address(0)));
 	return lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0) == 0 ? lua_gettop(L) : lua_error(L);
 }
 
@@ -181,28 +152,28 @@ static int light_more(lua_State *L)
 }
 
 /* Copy what is at an index of the learner's stack onto the runner's. */
-void pb_puc_give(struct pb_puc_learner *w, int from, int to)
+void pb_puc_give(struct pb_learner *w, int from, int to)
 {
 	for (int i = from; i <= to; i++)
 		lua_pushvalue(w->S, i);
 	lua_xmove(w->S, w->T, to - from + 1);
 }
 
-void pb_puc_give_function(struct pb_puc_learner *w, lua_CFunction fn)
+void pb_puc_give_function(struct pb_learner *w, lua_CFunction fn)
 {
 	lua_pushlightuserdata(w->S, w);
 	lua_pushcclosure(w->S, fn, 1);
 	lua_xmove(w->S, w->T, 1);
 }
 
-void pb_puc_call(struct pb_puc_learner *w, int n)
+void pb_puc_call(struct pb_learner *w, int n)
 {
 	if (lua_pcall(w->T, n, 0, 0) != 0)
-		pb_puc_fail(w, "a probe");
+		pb_learn_fail(w, "a probe");
 }
 
 /* looks[0]: from a function without a caller; 1: from `pass`; 2 to 4: from inner's three lines; 5: from outer. */
-static void run(struct pb_puc_learner *w)
+static void run(struct pb_learner *w)
 {
 	w->n = 0;
 	pb_puc_give_function(w, look);
@@ -210,7 +181,7 @@ static void run(struct pb_puc_learner *w)
 	pb_puc_give(w, PB_PUC_OUTER, PB_PUC_OUTER);
 	pb_puc_call(w, 0);
 	if (w->n != 6 || w->looks[0].n != 1 || w->looks[1].n != 2 || w->looks[2].n != 4)
-		pb_puc_fail(w, "the probe's calls");
+		pb_learn_fail(w, "the probe's calls");
 }
 
 /* --- threads -------------------------------------------------------------------------------------------------------- */
@@ -226,46 +197,32 @@ static int fails(lua_State *L)
 	return lua_error(L);
 }
 
-int pb_puc_resume(lua_State *L, lua_State *from, int n)
+void pb_puc_grab_thread(struct pb_learner *w, lua_State *L, uint8_t *to)
 {
-#if LUA_VERSION_NUM >= 504
-	int results;
-
-	return lua_resume(L, from, n, &results);
-#elif LUA_VERSION_NUM >= 502
-	return lua_resume(L, from, n);
-#else
-	(void)from;
-	return lua_resume(L, n);
-#endif
-}
-
-void pb_puc_grab_thread(struct pb_puc_learner *w, lua_State *L, uint8_t *to)
-{
-	pb_puc_grab(w, to, address(L), PB_PUC_THREAD);
+	pb_learn_grab(w, to, pb_address(L), PB_PUC_THREAD);
 }
 
 /* A thread that has ended in a function. */
-static lua_State *ended(struct pb_puc_learner *w, lua_CFunction fn)
+static lua_State *ended(struct pb_learner *w, lua_CFunction fn)
 {
 	lua_State *L = lua_newthread(w->S);
 
 	lua_pushcfunction(w->S, fn);
 	lua_xmove(w->S, L, 1);
-	pb_puc_resume(L, w->S, 0);
+	pb_resume(L, w->S, 0);
 	return L;
 }
 
 /* Does the global state have the registry here, as a value of the type table? */
-static int has_registry(struct pb_puc_learner *w, uint64_t global)
+static int has_registry(struct pb_learner *w, uint64_t global)
 {
 	uint8_t state[PB_PUC_GLOBAL];
 
 	if (!global || global % sizeof(void *))
 		return 0;
-	pb_puc_grab(w, state, global, sizeof state);
+	pb_learn_grab(w, state, global, sizeof state);
 	for (unsigned o = 0; o + 16 <= sizeof state; o += (unsigned)sizeof(void *))
-		if (pb_puc_word(state, o) == address(lua_topointer(w->S, LUA_REGISTRYINDEX)))
+		if (pb_puc_word(state, o) == pb_address(lua_topointer(w->S, LUA_REGISTRYINDEX)))
 			for (unsigned tag = o + 4; tag <= o + 8; tag += 4) /* an int in 5.1; since then a byte, and any bytes after it */
 				if (pb_puc_number(state, tag) == LUA_TTABLE || (state[tag] & ~64) == LUA_TTABLE)
 					return 1;
@@ -273,22 +230,22 @@ static int has_registry(struct pb_puc_learner *w, uint64_t global)
 }
 
 /* Some of the collector's lists may begin with a thread; the field for the main thread comes after them. */
-static void learn_main(struct pb_puc_learner *w)
+static void learn_main(struct pb_learner *w)
 {
 	uint8_t state[PB_PUC_GLOBAL], other[PB_PUC_THREAD];
 	struct pf_puc_layout *l = w->l;
 
 	l->main = PF_PUC_NONE;
-	pb_puc_grab(w, state, w->global, sizeof state);
+	pb_learn_grab(w, state, w->global, sizeof state);
 	PB_PUC_WORDS(o, sizeof state)
 	{
-		pb_puc_grab(w, other, pb_puc_word(state, o), l->thread.global + sizeof(void *));
+		pb_learn_grab(w, other, pb_puc_word(state, o), l->thread.global + sizeof(void *));
 		if (other[l->thread.type] == l->thread.is_thread && pb_puc_word(other, l->thread.global) == w->global)
 			l->main = (uint16_t)o;
 	}
 }
 
-static void learn_calls(struct pb_puc_learner *w)
+static void learn_calls(struct pb_learner *w)
 {
 	const struct pb_puc_look *k = w->looks;
 	struct pf_puc_layout *l = w->l;
@@ -317,24 +274,24 @@ static void learn_calls(struct pb_puc_learner *w)
 	l->call.previous = PF_PUC_NONE;
 #else
 	PB_PUC_WORDS(o, PB_PUC_THREAD)
-	if (pb_puc_word(w->fresh, o) - address(w->T) < PB_PUC_THREAD && pb_puc_word(k[0].thread, o) == k[0].levels[0].at &&
+	if (pb_puc_word(w->fresh, o) - pb_address(w->T) < PB_PUC_THREAD && pb_puc_word(k[0].thread, o) == k[0].levels[0].at &&
 	    pb_puc_word(k[2].thread, o) == k[2].levels[0].at)
 		pb_puc_choose(w, o);
 	l->thread.ci = pb_puc_chosen(w, "ci");
-	l->thread.base = (uint16_t)(pb_puc_word(w->fresh, l->thread.ci) - address(w->T));
+	l->thread.base = (uint16_t)(pb_puc_word(w->fresh, l->thread.ci) - pb_address(w->T));
 	PB_PUC_WORDS(o, PB_PUC_CALL)
 	{
 		const struct pb_puc_level *v = k[2].levels;
 
 		if (pb_puc_word(v[0].call, o) == v[1].at && pb_puc_word(v[1].call, o) == v[2].at &&
-		    pb_puc_word(v[2].call, o) == v[3].at && pb_puc_word(v[3].call, o) == address(w->T) + l->thread.base)
+		    pb_puc_word(v[2].call, o) == v[3].at && pb_puc_word(v[3].call, o) == pb_address(w->T) + l->thread.base)
 			pb_puc_choose(w, o);
 	}
 	l->call.previous = pb_puc_chosen(w, "previous");
 #endif
 }
 
-static void learn_threads(struct pb_puc_learner *w)
+static void learn_threads(struct pb_learner *w)
 {
 	const struct pb_puc_look *k = w->looks;
 	struct pf_puc_layout *l = w->l;
@@ -345,8 +302,8 @@ static void learn_threads(struct pb_puc_learner *w)
 		pb_puc_grab_thread(w, ended(w, fails), failed[i]);
 	}
 	pb_puc_grab_thread(w, w->S, self);
-	pb_puc_grab(w, table, address(lua_topointer(w->S, LUA_REGISTRYINDEX)), sizeof table);
-	pb_puc_grab(w, closure, address(lua_topointer(w->S, PB_PUC_ONE)), sizeof closure);
+	pb_learn_grab(w, table, pb_address(lua_topointer(w->S, LUA_REGISTRYINDEX)), sizeof table);
+	pb_learn_grab(w, closure, pb_address(lua_topointer(w->S, PB_PUC_ONE)), sizeof closure);
 
 	for (unsigned o = sizeof(void *); o < sizeof table; o++)
 		if (self[o] == LUA_TTHREAD && w->fresh[o] == LUA_TTHREAD && yielded[0][o] == LUA_TTHREAD && table[o] == LUA_TTABLE &&
@@ -379,7 +336,7 @@ static void learn_threads(struct pb_puc_learner *w)
 }
 
 /* The structure on the C stack can be read only after its place is known. */
-static void learn_jump(struct pb_puc_learner *w)
+static void learn_jump(struct pb_learner *w)
 {
 	const struct pb_puc_look *k = w->looks;
 
@@ -392,7 +349,7 @@ static void learn_jump(struct pb_puc_learner *w)
 /* --- all of it ------------------------------------------------------------------------------------------------------ */
 
 /* The functions, on the stack of S. `jumps` has gaps between its lines that do not fit in a byte. */
-static void load(struct pb_puc_learner *w)
+static void load(struct pb_learner *w)
 {
 	static atomic_uint loads;
 	char program[sizeof text + sizeof ending + 16 * 32 + 5 * PB_PUC_BLANK_LINES];
@@ -409,12 +366,12 @@ static void load(struct pb_puc_learner *w)
 	}
 	n += (size_t)snprintf(program + n, sizeof program - n, "end\n%s", ending);
 	if (luaL_loadbuffer(w->T, program, n, "=perf") != 0)
-		pb_puc_fail(w, "the probe's text");
+		pb_learn_fail(w, "the probe's text");
 	pb_puc_give_function(w, look);
 	pb_puc_give_function(w, pass);
 	lua_pushinteger(w->T, 2 * (lua_Integer)atomic_fetch_add(&loads, 1) + 2000); /* for strings that no run made before */
 	if (lua_pcall(w->T, 3, PB_PUC_C_ONE - PB_PUC_ONE, 0) != 0)
-		pb_puc_fail(w, "the probe");
+		pb_learn_fail(w, "the probe");
 	pb_puc_give_function(w, look);
 	pb_puc_give_function(w, more);
 	lua_xmove(w->T, w->S, PB_PUC_LIGHT - PB_PUC_ONE);
@@ -423,9 +380,9 @@ static void load(struct pb_puc_learner *w)
 }
 
 /* Not inlined: while the check runs, the C stack between two threads must not be larger than what the unwinder looks at. */
-static __attribute__((noinline)) void learn_structures(struct pb_puc_learner *w)
+static __attribute__((noinline)) void learn_structures(struct pb_learner *w)
 {
-	pb_puc_grab(w, w->fresh, address(w->T), sizeof w->fresh);
+	pb_learn_grab(w, w->fresh, pb_address(w->T), sizeof w->fresh);
 	load(w);
 	run(w);
 	learn_threads(w);
@@ -436,10 +393,10 @@ static __attribute__((noinline)) void learn_structures(struct pb_puc_learner *w)
 
 static int learn(lua_State *S)
 {
-	struct pb_puc_learner *w = lua_touserdata(S, 1);
+	struct pb_learner *w = lua_touserdata(S, 1);
 
-	w->S = S;
-	w->frame = address(__builtin_frame_address(0));
+	w->S = w->now = S;
+	w->frame = pb_address(__builtin_frame_address(0));
 	w->l->pointer = sizeof(void *);
 	w->T = lua_newthread(S);
 	luaL_checkstack(S, 2 * PB_PUC_FREE, "perf");
@@ -447,15 +404,15 @@ static int learn(lua_State *S)
 	pb_puc_learn_functions(w);
 	pb_puc_learn_prototypes(w);
 	if (w->l->call.size > PF_PUC_MOST_FIELDS || w->l->proto.size > PF_PUC_MOST_FIELDS || w->l->value.tag >= PF_PUC_MOST_VALUE)
-		pb_puc_fail(w, "sizes of structures");
+		pb_learn_fail(w, "sizes of structures");
 	pb_puc_learn_allocation(w);
 	pb_puc_check(w);
 	return 0;
 }
 
-int pb_learn_puc(lua_State *L, const struct pf_memory *m, struct pf_puc_layout *l, const char **why)
+int pb_learn(lua_State *L, const struct pf_memory *m, struct pb_layout *l, const char **why)
 {
-	struct pb_puc_learner *w = lua_newuserdata(L, sizeof *w);
+	struct pb_learner *w = lua_newuserdata(L, sizeof *w);
 	int status = 1;
 
 	/* Reused memory may have old values that look like new ones, but hardly twice. The result of single steps stays the same. */
@@ -478,10 +435,14 @@ int pb_learn_puc(lua_State *L, const struct pf_memory *m, struct pf_puc_layout *
 	return status == 0 ? 0 : -ENOTSUP;
 }
 
-uint64_t pb_puc_global(lua_State *L, const struct pf_memory *m, const struct pf_puc_layout *l)
+uint64_t pb_unwound_function(lua_State *L, int i, const struct pb_layout *l)
 {
-	uintptr_t v = 0;
+	(void)l;
+	return pb_function_address(L, i);
+}
 
-	return m->read(m, &v, address(L) + l->thread.global, sizeof v) < 0 ? 0 : v;
+uint64_t pb_global(lua_State *L, const struct pb_layout *l)
+{
+	return *(const uintptr_t *)(const void *)((const char *)L + l->thread.global);
 }
 #endif

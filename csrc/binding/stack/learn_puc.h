@@ -10,18 +10,10 @@
 #ifndef PB_LEARN_PUC_H
 #define PB_LEARN_PUC_H
 
-#include "binding/stack/stack.h"
+#include "binding/stack/learn.h"
 #include "core/stack/unwind_puc_internal.h"
 
 #if !PB_LUAJIT
-/* Returns 0, or -ENOTSUP with the field that was not found, or not verified, in *why. Sets no hook of L's, and leaves L's stack
- * and allocator as they were. May raise only if L has no memory for one small object. */
-int pb_learn_puc(lua_State *L, const struct pf_memory *m, struct pf_puc_layout *l, const char **why);
-/* The address of L's global state. */
-uint64_t pb_puc_global(lua_State *L, const struct pf_memory *m, const struct pf_puc_layout *l);
-
-/* --- for the files of learn_puc ------------------------------------------------------------------------------------- */
-
 enum { /* sizes in bytes, and counts */
 	PB_PUC_THREAD = 224,
 	PB_PUC_CALL = 96,
@@ -84,12 +76,9 @@ struct pb_puc_code {
 	uint64_t code;
 };
 
-struct pb_puc_learner {
-	lua_State *S, *T; /* the learner's thread, and the one that runs the inspected functions */
-	const struct pf_memory *m;
-	struct pf_puc_layout *l;
-	const char *why;
-	uint64_t global, frame;
+struct pb_learner {
+	PB_LEARNER
+	uint64_t frame;
 	uint16_t choice;
 	unsigned choices;
 	uint8_t fresh[PB_PUC_THREAD]; /* T, before it ran anything */
@@ -99,9 +88,6 @@ struct pb_puc_learner {
 	struct pb_puc_step steps[PB_PUC_STEPS];
 	struct pb_puc_code plain, jumps;
 	uint64_t protos[PB_PUC_PROTOS];
-	/* The allocator that the state had. */
-	lua_Alloc alloc;
-	void *ud;
 	/* The function whose lines are looked for, and the results of the last look. */
 	struct {
 		uint64_t at, code, saved, next;
@@ -114,9 +100,7 @@ struct pb_puc_learner {
 	/* Interrupts; those in the loop itself, and in functions that it has called. */
 	unsigned traps, seen[2];
 	uint16_t wrong[PB_PUC_RUNNING][PB_PUC_WAYS]; /* the times that a way of `called` disagreed with one of `running` */
-	/* The threads that wait for the thread of the check. */
-	lua_State *resumers[4];
-	unsigned n_resumers, checked, stepped;
+	unsigned stepped;
 };
 
 /* Indexes in the stack of S, which keeps these objects from being collected. */
@@ -140,44 +124,39 @@ enum {
 /* The lines of the inspected program. */
 enum { PB_PUC_PLAIN_LINE = 15, PB_PUC_TABLE_LINE = 26, PB_PUC_CLOSURE_LINE = 28, PB_PUC_JUMPS_LINE = 43, PB_PUC_BLANK_LINES = 150 };
 
-/* Raises an error, which ends the learning. */
-void pb_puc_fail(struct pb_puc_learner *w, const char *what);
-/* Copy the readable bytes; the rest is 0. */
-void pb_puc_grab(struct pb_puc_learner *w, void *to, uint64_t at, size_t n);
 uint64_t pb_puc_word(const uint8_t *bytes, unsigned offset);
 int32_t pb_puc_number(const uint8_t *bytes, unsigned offset);
 /* Note a possible place; return the first one. There may be several, since unused fields contain old memory, perhaps another
  * thread's. The check at the end finds a wrong choice. */
-void pb_puc_choose(struct pb_puc_learner *w, unsigned offset);
-uint16_t pb_puc_chosen(struct pb_puc_learner *w, const char *what);
+void pb_puc_choose(struct pb_learner *w, unsigned offset);
+uint16_t pb_puc_chosen(struct pb_learner *w, const char *what);
 /* Objects are made in S, since an error for lack of memory can only be caught there: T is in no call, and Lua 5.1 would end the
  * process. Copy indexes of S's stack onto T's; push a function onto T's stack, with the learner as its upvalue; call the function on
  * T's stack with n arguments. */
-void pb_puc_give(struct pb_puc_learner *w, int from, int to);
-void pb_puc_give_function(struct pb_puc_learner *w, lua_CFunction fn);
-void pb_puc_call(struct pb_puc_learner *w, int n);
-int pb_puc_resume(lua_State *L, lua_State *from, int n);
+void pb_puc_give(struct pb_learner *w, int from, int to);
+void pb_puc_give_function(struct pb_learner *w, lua_CFunction fn);
+void pb_puc_call(struct pb_learner *w, int n);
 
 /* The address of a function's CallInfo, and the level's number. In 5.1 the address is known once the array is. */
-uint64_t pb_puc_call_at(struct pb_puc_learner *w, const uint8_t *thread, const lua_Debug *ar, uint64_t *id);
-void pb_puc_grab_thread(struct pb_puc_learner *w, lua_State *L, uint8_t *to);
+uint64_t pb_puc_call_at(struct pb_learner *w, const uint8_t *thread, const lua_Debug *ar, uint64_t *id);
+void pb_puc_grab_thread(struct pb_learner *w, lua_State *L, uint8_t *to);
 
-void pb_puc_learn_functions(struct pb_puc_learner *w);
-void pb_puc_learn_prototypes(struct pb_puc_learner *w);
-void pb_puc_learn_allocation(struct pb_puc_learner *w);
+void pb_puc_learn_functions(struct pb_learner *w);
+void pb_puc_learn_prototypes(struct pb_learner *w);
+void pb_puc_learn_allocation(struct pb_learner *w);
 /* Add the ways to find the pc while a loop itself runs. */
-void pb_puc_add_running(struct pb_puc_learner *w, const struct pb_puc_loop *loop, const struct pf_registers *r);
+void pb_puc_add_running(struct pb_learner *w, const struct pb_puc_loop *loop, const struct pf_registers *r);
 /* Interrupt a function, and choose the ways that find its lines. */
-void pb_puc_step(struct pb_puc_learner *w);
+void pb_puc_step(struct pb_learner *w);
 /* Make the function with this prototype the probe. */
-void pb_puc_probe(struct pb_puc_learner *w, uint64_t proto);
+void pb_puc_probe(struct pb_learner *w, uint64_t proto);
 /* Is the probe the innermost function? */
-int pb_puc_runs_probe(struct pb_puc_learner *w, const struct pf_registers *r);
+int pb_puc_runs_probe(struct pb_learner *w, const struct pf_registers *r);
 /* Find the frame of a function, from the innermost one on. Returns 0 if there is none. */
-int pb_puc_find_frame(struct pb_puc_learner *w, const struct pb_puc_loop *loop, struct pf_c_frame *f);
+int pb_puc_find_frame(struct pb_learner *w, const struct pb_puc_loop *loop, struct pf_c_frame *f);
 /* The probe's line by the pc in a frame, or if that is NULL, by the pc that Lua has saved. */
-int pb_puc_line(struct pb_puc_learner *w, const struct pf_puc_pc *pc, struct pf_c_frame *f);
-void pb_puc_check(struct pb_puc_learner *w);
+int pb_puc_line(struct pb_learner *w, const struct pf_puc_pc *pc, struct pf_c_frame *f);
+void pb_puc_check(struct pb_learner *w);
 
 #define PB_PUC_WORDS(o, n) for (unsigned o = 0; o + sizeof(void *) <= (n); o += (unsigned)sizeof(void *))
 #define PB_PUC_INTS(o, n) for (unsigned o = 0; o + sizeof(int32_t) <= (n); o += (unsigned)sizeof(int32_t))

@@ -2,24 +2,19 @@
 #include "binding/stack/learn_puc.h"
 
 #if !PB_LUAJIT
-static uint64_t address(const void *p)
-{
-	return (uintptr_t)p;
-}
-
-static const void *pointer(struct pb_puc_learner *w, int i)
+static const void *pointer(struct pb_learner *w, int i)
 {
 	return lua_topointer(w->S, i);
 }
 
 /* Find a byte with one value in all Lua closures and another one in all C closures. */
-static void learn_kinds(struct pb_puc_learner *w)
+static void learn_kinds(struct pb_learner *w)
 {
 	uint8_t o[PB_PUC_LIGHT_MORE + 1][64];
 	struct pf_puc_layout *l = w->l;
 
 	for (int i = PB_PUC_ONE; i <= PB_PUC_LIGHT_MORE; i++)
-		pb_puc_grab(w, o[i], address(pointer(w, i)), sizeof o[i]);
+		pb_learn_grab(w, o[i], pb_address(pointer(w, i)), sizeof o[i]);
 	for (unsigned b = sizeof(void *); b < 2 * sizeof(void *); b++) {
 		int differ = o[PB_PUC_ONE][b] != o[PB_PUC_C_ONE][b] && o[PB_PUC_C_ONE][b] == o[PB_PUC_C_MORE][b];
 
@@ -48,7 +43,7 @@ static void learn_kinds(struct pb_puc_learner *w)
 }
 
 /* T's stack, while T is in no call and has known values: a table, Lua functions, C functions. */
-static void learn_values(struct pb_puc_learner *w)
+static void learn_values(struct pb_learner *w)
 {
 	struct pf_puc_layout *l = w->l;
 	uint8_t thread[PB_PUC_THREAD], call[PB_PUC_CALL], slots[512];
@@ -58,20 +53,20 @@ static void learn_values(struct pb_puc_learner *w)
 	lua_pushvalue(w->T, LUA_REGISTRYINDEX);
 	pb_puc_give(w, PB_PUC_ONE, PB_PUC_LIGHT_MORE);
 	pb_puc_grab_thread(w, w->T, thread);
-	pb_puc_grab(w, call, pb_puc_word(thread, l->thread.ci), sizeof call);
+	pb_learn_grab(w, call, pb_puc_word(thread, l->thread.ci), sizeof call);
 	PB_PUC_WORDS(o, PB_PUC_CALL)
 	{
-		pb_puc_grab(w, slots, pb_puc_word(call, o), sizeof slots);
+		pb_learn_grab(w, slots, pb_puc_word(call, o), sizeof slots);
 		for (unsigned s = 8; s <= 16; s += 4)
-			if (w->choices == 0 && pb_puc_word(slots, s) == address(pointer(w, LUA_REGISTRYINDEX)) &&
-			    pb_puc_word(slots, s * (PB_PUC_PLAIN + SLOT)) == address(pointer(w, PB_PUC_PLAIN)) &&
-			    pb_puc_word(slots, s * (PB_PUC_C_ONE + SLOT)) == address(pointer(w, PB_PUC_C_ONE))) {
+			if (w->choices == 0 && pb_puc_word(slots, s) == pb_address(pointer(w, LUA_REGISTRYINDEX)) &&
+			    pb_puc_word(slots, s * (PB_PUC_PLAIN + SLOT)) == pb_address(pointer(w, PB_PUC_PLAIN)) &&
+			    pb_puc_word(slots, s * (PB_PUC_C_ONE + SLOT)) == pb_address(pointer(w, PB_PUC_C_ONE))) {
 				size = s;
 				pb_puc_choose(w, o);
 			}
 	}
 	l->call.func = pb_puc_chosen(w, "func");
-	pb_puc_grab(w, slots, pb_puc_word(call, l->call.func), sizeof slots);
+	pb_learn_grab(w, slots, pb_puc_word(call, l->call.func), sizeof slots);
 #define TAG(name) slots[size * (unsigned)(PB_PUC_##name + SLOT) + o]
 	for (unsigned o = (unsigned)sizeof(void *); o < size; o++)
 		if (w->choices == 0 && TAG(ONE) == TAG(PLAIN) && TAG(C_ONE) == TAG(C_MORE) && TAG(LIGHT) == TAG(LIGHT_MORE) &&
@@ -87,7 +82,7 @@ static void learn_values(struct pb_puc_learner *w)
 }
 
 /* The calls on inner's three lines are equally far apart, and so are their return addresses. */
-static void learn_saved(struct pb_puc_learner *w)
+static void learn_saved(struct pb_learner *w)
 {
 	const struct pb_puc_look *k = w->looks;
 
@@ -102,11 +97,11 @@ static void learn_saved(struct pb_puc_learner *w)
 	w->l->call.pc = pb_puc_chosen(w, "savedpc");
 }
 
-static _Thread_local struct pb_puc_learner *stepping;
+static _Thread_local struct pb_learner *stepping;
 
 static void step(lua_State *L, lua_Debug *ar)
 {
-	struct pb_puc_learner *w = stepping;
+	struct pb_learner *w = stepping;
 	struct pb_puc_step *s = &w->steps[w->n_steps];
 	uint64_t id;
 
@@ -121,7 +116,7 @@ static void step(lua_State *L, lua_Debug *ar)
 }
 
 /* Run a function that has no jumps, instruction by instruction. */
-static void steps(struct pb_puc_learner *w, int function)
+static void steps(struct pb_learner *w, int function)
 {
 	const struct pf_puc_layout *l = w->l;
 
@@ -132,13 +127,13 @@ static void steps(struct pb_puc_learner *w, int function)
 	pb_puc_call(w, 0);
 	lua_sethook(w->T, NULL, 0, 0);
 	if (w->n_steps < 4 || w->n_steps == PB_PUC_STEPS)
-		pb_puc_fail(w, "steps");
+		pb_learn_fail(w, "steps");
 	if (l->thread.pc != PF_PUC_NONE)
 		for (unsigned i = 0; i < w->n_steps; i++)
 			w->steps[i].pc = pb_puc_word(w->steps[i].thread, l->thread.pc);
 }
 
-static int rises(const struct pb_puc_learner *w, int offset)
+static int rises(const struct pb_learner *w, int offset)
 {
 	for (unsigned i = 1; i < w->n_steps; i++) {
 		const struct pb_puc_step *s = &w->steps[i];
@@ -150,7 +145,7 @@ static int rises(const struct pb_puc_learner *w, int offset)
 	return 1;
 }
 
-static void keep_steps(const struct pb_puc_learner *w, struct pb_puc_code *c)
+static void keep_steps(const struct pb_learner *w, struct pb_puc_code *c)
 {
 	c->n = (int32_t)w->n_steps;
 	c->code = w->steps[0].pc - 4;
@@ -158,7 +153,7 @@ static void keep_steps(const struct pb_puc_learner *w, struct pb_puc_code *c)
 		c->lines[i] = w->steps[i].line;
 }
 
-static void learn_steps(struct pb_puc_learner *w)
+static void learn_steps(struct pb_learner *w)
 {
 	struct pf_puc_layout *l = w->l;
 
@@ -176,7 +171,7 @@ static void learn_steps(struct pb_puc_learner *w)
 	keep_steps(w, &w->jumps);
 }
 
-void pb_puc_learn_functions(struct pb_puc_learner *w)
+void pb_puc_learn_functions(struct pb_learner *w)
 {
 	learn_kinds(w);
 	learn_values(w);

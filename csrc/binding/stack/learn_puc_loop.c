@@ -23,17 +23,17 @@ enum {
 
 /* --- one function, and the frames of those that run it -------------------------------------------------------------------- */
 
-void pb_puc_probe(struct pb_puc_learner *w, uint64_t proto)
+void pb_puc_probe(struct pb_learner *w, uint64_t proto)
 {
 	w->probe.at = proto;
 	w->probe.next = 0;
-	pb_puc_grab(w, w->probe.bytes, proto, sizeof w->probe.bytes);
+	pb_learn_grab(w, w->probe.bytes, proto, sizeof w->probe.bytes);
 	w->probe.code = pb_puc_word(w->probe.bytes, w->l->proto.code);
 }
 
 static int on_place(void *to, const struct pf_place *p)
 {
-	struct pb_puc_learner *w = to;
+	struct pb_learner *w = to;
 
 	if (p->kind == PF_PLACE_LUA && p->function == w->probe.at)
 		w->probe.line = (int)p->line;
@@ -41,7 +41,7 @@ static int on_place(void *to, const struct pf_place *p)
 }
 
 /* The pc that Lua has saved for T's innermost function. */
-static uint64_t saved_pc(struct pb_puc_learner *w)
+static uint64_t saved_pc(struct pb_learner *w)
 {
 	const struct pf_puc_layout *l = w->l;
 	uint64_t at = (uintptr_t)w->T + l->thread.pc;
@@ -55,7 +55,7 @@ static uint64_t saved_pc(struct pb_puc_learner *w)
 	return v;
 }
 
-int pb_puc_runs_probe(struct pb_puc_learner *w, const struct pf_registers *r)
+int pb_puc_runs_probe(struct pb_learner *w, const struct pf_registers *r)
 {
 	struct pf_unwound u = {.found = on_place, .to = w};
 
@@ -65,7 +65,7 @@ int pb_puc_runs_probe(struct pb_puc_learner *w, const struct pf_registers *r)
 	return w->probe.line != 0;
 }
 
-int pb_puc_find_frame(struct pb_puc_learner *w, const struct pb_puc_loop *loop, struct pf_c_frame *f)
+int pb_puc_find_frame(struct pb_learner *w, const struct pb_puc_loop *loop, struct pf_c_frame *f)
 {
 	for (unsigned i = 0; i < MOST_FRAMES; i++) {
 		if (f->r.ip - loop->from < loop->end - loop->from)
@@ -76,7 +76,7 @@ int pb_puc_find_frame(struct pb_puc_learner *w, const struct pb_puc_loop *loop, 
 	return 0;
 }
 
-int pb_puc_line(struct pb_puc_learner *w, const struct pf_puc_pc *pc, struct pf_c_frame *f)
+int pb_puc_line(struct pb_learner *w, const struct pf_puc_pc *pc, struct pf_c_frame *f)
 {
 	struct pf_puc_unwinder u = {.l = w->l, .m = w->m};
 	const uint64_t next = f ? pf_puc_pc_in(&u, f, w->probe.bytes, pc, w->probe.saved) : w->probe.saved;
@@ -88,7 +88,7 @@ int pb_puc_line(struct pb_puc_learner *w, const struct pf_puc_pc *pc, struct pf_
 	return w->probe.next_line;
 }
 
-static int is_of_probe(const struct pb_puc_learner *w, uint64_t v)
+static int is_of_probe(const struct pb_learner *w, uint64_t v)
 {
 	return v - w->probe.code <= 4 * (uint64_t)(uint32_t)pb_puc_number(w->probe.bytes, w->l->proto.counts[0]) && v % 4 == 0;
 }
@@ -102,7 +102,7 @@ static void note_word(struct pb_puc_loop *loop, uint16_t below)
 		loop->words[loop->n++] = below;
 }
 
-static void note_frame(struct pb_puc_learner *w, const struct pf_c_frame *f)
+static void note_frame(struct pb_learner *w, const struct pf_c_frame *f)
 {
 	struct pb_puc_loop *loop = w->loops;
 	uintptr_t v;
@@ -122,7 +122,7 @@ static void note_frame(struct pb_puc_learner *w, const struct pf_c_frame *f)
 	w->n_loops += loop == w->loops + w->n_loops && (loop->registers || loop->n);
 }
 
-static void note_frames(struct pb_puc_learner *w, struct pf_c_frame f)
+static void note_frames(struct pb_learner *w, struct pf_c_frame f)
 {
 	for (unsigned i = 0; i < MOST_FRAMES && pf_c_frame_look(w->l->loop.code, w->m, &f) == 0; i++) {
 		note_frame(w, &f);
@@ -133,7 +133,7 @@ static void note_frames(struct pb_puc_learner *w, struct pf_c_frame f)
 
 static void *see_frames(void *ud, void *block, size_t old, size_t new)
 {
-	struct pb_puc_learner *w = ud;
+	struct pb_learner *w = ud;
 	struct pf_c_frame f = {.called = 0};
 
 	pf_own_registers_here(&f.r);
@@ -152,7 +152,7 @@ static void see_line(struct pb_puc_way *way, int line)
 
 static void *see_lines(void *ud, void *block, size_t old, size_t new)
 {
-	struct pb_puc_learner *w = ud;
+	struct pb_learner *w = ud;
 	struct pf_c_frame here = {.called = 0};
 
 	pf_own_registers_here(&here.r);
@@ -179,12 +179,12 @@ static void *see_lines(void *ud, void *block, size_t old, size_t new)
 
 static void *see_stack(void *ud, void *block, size_t old, size_t new)
 {
-	struct pb_puc_learner *w = ud;
+	struct pb_learner *w = ud;
 	struct pf_puc_layout *l = w->l;
 	uint8_t thread[PB_PUC_THREAD], call[PB_PUC_CALL];
 
-	pb_puc_grab(w, thread, (uintptr_t)w->T, sizeof thread);
-	pb_puc_grab(w, call, pb_puc_word(thread, l->thread.ci), sizeof call);
+	pb_learn_grab(w, thread, (uintptr_t)w->T, sizeof thread);
+	pb_learn_grab(w, call, pb_puc_word(thread, l->thread.ci), sizeof call);
 	PB_PUC_WORDS(o, PB_PUC_THREAD)
 	if (block && new > old && pb_puc_word(thread, o) == (uintptr_t)block) {
 		l->relative = pb_puc_word(call, l->call.func) < (uintptr_t)block;
@@ -199,7 +199,7 @@ static int grows(lua_State *T)
 	return 0;
 }
 
-static void run_with(struct pb_puc_learner *w, lua_Alloc alloc)
+static void run_with(struct pb_learner *w, lua_Alloc alloc)
 {
 	int status;
 
@@ -208,7 +208,7 @@ static void run_with(struct pb_puc_learner *w, lua_Alloc alloc)
 	status = lua_pcall(w->T, 0, 0, 0);
 	lua_setallocf(w->T, w->alloc, w->ud);
 	if (status != 0)
-		pb_puc_fail(w, "allocation");
+		pb_learn_fail(w, "allocation");
 }
 
 /* --- the ways that find the lines ----------------------------------------------------------------------------------------- */
@@ -246,7 +246,7 @@ static void add_ways(struct pb_puc_ways *ways, const struct pb_puc_loop *loop, u
 			add_way(ways, loop, pc);
 }
 
-static void add_called(struct pb_puc_learner *w)
+static void add_called(struct pb_learner *w)
 {
 	add_way(&w->called, NULL, (struct pf_puc_pc){0});
 	for (const struct pb_puc_loop *loop = w->loops; loop < w->loops + w->n_loops; loop++)
@@ -255,7 +255,7 @@ static void add_called(struct pb_puc_learner *w)
 }
 
 /* While the loop itself runs, any register may have the pc. */
-void pb_puc_add_running(struct pb_puc_learner *w, const struct pb_puc_loop *loop, const struct pf_registers *r)
+void pb_puc_add_running(struct pb_learner *w, const struct pb_puc_loop *loop, const struct pf_registers *r)
 {
 	uint32_t registers = 0;
 
@@ -275,7 +275,7 @@ static void keep_right(struct pb_puc_ways *ways)
 	ways->n = n > 1 && !ways->way[0].loop ? 1 : n;
 }
 
-void pb_puc_learn_allocation(struct pb_puc_learner *w)
+void pb_puc_learn_allocation(struct pb_learner *w)
 {
 	struct pf_puc_layout *l = w->l;
 
@@ -294,7 +294,7 @@ void pb_puc_learn_allocation(struct pb_puc_learner *w)
 	run_with(w, see_lines);
 	keep_right(&w->called);
 	if (w->called.n == 0)
-		pb_puc_fail(w, "this build of Lua does not keep the address of the running instruction where it can be found");
+		pb_learn_fail(w, "this build of Lua does not keep the address of the running instruction where it can be found");
 	pb_puc_step(w);
 }
 #endif

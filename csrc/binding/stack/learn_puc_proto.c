@@ -5,20 +5,20 @@
 #include <string.h>
 
 /* Is this an array of the lines of all instructions? */
-static int is_lines(struct pb_puc_learner *w, uint64_t at, const struct pb_puc_code *c)
+static int is_lines(struct pb_learner *w, uint64_t at, const struct pb_puc_code *c)
 {
 	int32_t lines[PB_PUC_STEPS];
 
-	pb_puc_grab(w, lines, at, (size_t)c->n * sizeof *lines);
+	pb_learn_grab(w, lines, at, (size_t)c->n * sizeof *lines);
 	return memcmp(lines, c->lines, (size_t)c->n * sizeof *lines) == 0;
 }
 
 /* Is this an array of differences of lines, one byte each? It has all lines if the function has no wide gap. */
-static int is_steps(struct pb_puc_learner *w, uint64_t at, const struct pb_puc_code *c, int32_t line)
+static int is_steps(struct pb_learner *w, uint64_t at, const struct pb_puc_code *c, int32_t line)
 {
 	int8_t steps[PB_PUC_STEPS];
 
-	pb_puc_grab(w, steps, at, (size_t)c->n);
+	pb_learn_grab(w, steps, at, (size_t)c->n);
 	for (int i = 0; i < c->n; i++)
 		if ((line += steps[i]) != c->lines[i])
 			return 0;
@@ -38,7 +38,7 @@ static int32_t gaps(const struct pb_puc_code *c, int32_t pairs[][2])
 	return n;
 }
 
-static void learn_lines(struct pb_puc_learner *w, const uint8_t *plain, const uint8_t *jumps)
+static void learn_lines(struct pb_learner *w, const uint8_t *plain, const uint8_t *jumps)
 {
 	struct pf_puc_layout *l = w->l;
 	int32_t pairs[PB_PUC_STEPS][2], there[PB_PUC_STEPS][2];
@@ -58,7 +58,7 @@ static void learn_lines(struct pb_puc_learner *w, const uint8_t *plain, const ui
 	l->proto.steps = pb_puc_chosen(w, "lineinfo");
 	PB_PUC_WORDS(o, PB_PUC_PROTO)
 	{
-		pb_puc_grab(w, there, pb_puc_word(jumps, o), (size_t)n * sizeof *there);
+		pb_learn_grab(w, there, pb_puc_word(jumps, o), (size_t)n * sizeof *there);
 		if (n > 0 && memcmp(there, pairs, (size_t)n * sizeof *there) == 0)
 			pb_puc_choose(w, o);
 	}
@@ -83,7 +83,7 @@ static unsigned find_text(const uint8_t *bytes, const char *name)
 	return 0;
 }
 
-static void learn_names(struct pb_puc_learner *w)
+static void learn_names(struct pb_learner *w)
 {
 	struct pf_puc_layout *l = w->l;
 	uint8_t proto[PB_PUC_PROTO], s[NAMES][STRING];
@@ -95,7 +95,7 @@ static void learn_names(struct pb_puc_learner *w)
 		p = 0;
 		if (luaL_loadbuffer(w->S, "return", 6, names[i]) == 0)
 			p = (uintptr_t)lua_topointer(w->S, -1);
-		pb_puc_grab(w, proto, p, sizeof proto);
+		pb_learn_grab(w, proto, p, sizeof proto);
 		protos[i] = pb_puc_word(proto, l->closure.proto);
 	}
 	PB_PUC_WORDS(o, PB_PUC_PROTO)
@@ -103,8 +103,8 @@ static void learn_names(struct pb_puc_learner *w)
 		unsigned t[NAMES];
 
 		for (int i = 0; i < NAMES; i++) {
-			pb_puc_grab(w, proto, protos[i], sizeof proto);
-			pb_puc_grab(w, s[i], pb_puc_word(proto, o), STRING);
+			pb_learn_grab(w, proto, protos[i], sizeof proto);
+			pb_learn_grab(w, s[i], pb_puc_word(proto, o), STRING);
 			t[i] = find_text(s[i], names[i]);
 		}
 		if (t[0] && t[0] == t[1] && t[0] == t[2] && t[0] == t[3]) {
@@ -114,8 +114,8 @@ static void learn_names(struct pb_puc_learner *w)
 	}
 	l->proto.source = pb_puc_chosen(w, "source");
 	for (int i = 0; i < NAMES; i++) {
-		pb_puc_grab(w, proto, protos[i], sizeof proto);
-		pb_puc_grab(w, s[i], pb_puc_word(proto, l->proto.source), STRING);
+		pb_learn_grab(w, proto, protos[i], sizeof proto);
+		pb_learn_grab(w, s[i], pb_puc_word(proto, l->proto.source), STRING);
 	}
 	PB_PUC_WORDS(o, l->string.text)
 	if (pb_puc_word(s[2], o) == (uint64_t)sizes[2] && pb_puc_word(s[3], o) == (uint64_t)sizes[3])
@@ -136,13 +136,13 @@ static void learn_names(struct pb_puc_learner *w)
 	lua_pop(w->S, NAMES);
 }
 
-void pb_puc_learn_prototypes(struct pb_puc_learner *w)
+void pb_puc_learn_prototypes(struct pb_learner *w)
 {
 	struct pf_puc_layout *l = w->l;
 	uint8_t plain[PB_PUC_PROTO], jumps[PB_PUC_PROTO];
 
-	pb_puc_grab(w, plain, w->protos[PB_PUC_PLAIN - PB_PUC_ONE], sizeof plain);
-	pb_puc_grab(w, jumps, w->protos[PB_PUC_JUMPS - PB_PUC_ONE], sizeof jumps);
+	pb_learn_grab(w, plain, w->protos[PB_PUC_PLAIN - PB_PUC_ONE], sizeof plain);
+	pb_learn_grab(w, jumps, w->protos[PB_PUC_JUMPS - PB_PUC_ONE], sizeof jumps);
 	PB_PUC_WORDS(o, PB_PUC_PROTO)
 	if (pb_puc_word(plain, o) == w->plain.code && pb_puc_word(jumps, o) == w->jumps.code)
 		pb_puc_choose(w, o);
@@ -152,7 +152,7 @@ void pb_puc_learn_prototypes(struct pb_puc_learner *w)
 	if (w->choices < 2 && pb_puc_number(plain, o) == w->plain.n && pb_puc_number(jumps, o) == w->jumps.n)
 		l->proto.counts[w->choices++] = (uint16_t)o;
 	if (w->choices == 0)
-		pb_puc_fail(w, "sizes of code");
+		pb_learn_fail(w, "sizes of code");
 	if (w->choices == 1)
 		l->proto.counts[1] = l->proto.counts[0];
 	w->choices = 0;

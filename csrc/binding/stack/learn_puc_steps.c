@@ -28,7 +28,7 @@ static void take(struct pf_puc_layout *l, const struct pb_puc_way *running, cons
 }
 
 #if (defined __x86_64__ || defined __aarch64__) && !defined __ILP32__
-static _Thread_local struct pb_puc_learner *stepping;
+static _Thread_local struct pb_learner *stepping;
 static void on_trap(int sig, siginfo_t *info, void *context);
 static struct pf_signal traps = {.number = SIGTRAP, .handler = on_trap, .flags = SA_SIGINFO | SA_ONSTACK};
 
@@ -68,7 +68,7 @@ enum { ENOUGH = 40 /* samples of the loop, and as many of the functions that it 
 enum { MOST_WRONG = 250 /* of 1,000 samples: a few belong to other lines, while a wrong way finds hardly any on the line */ };
 #endif
 
-static void see_running(struct pb_puc_learner *w, const struct pb_puc_loop *loop, struct pf_c_frame *f)
+static void see_running(struct pb_learner *w, const struct pb_puc_loop *loop, struct pf_c_frame *f)
 {
 #ifdef __x86_64__
 	if (w->running.n == 0) {
@@ -88,7 +88,7 @@ static void see_running(struct pb_puc_learner *w, const struct pb_puc_loop *loop
 		}
 }
 
-static void see_called(struct pb_puc_learner *w, const struct pb_puc_loop *loop, struct pf_c_frame *f)
+static void see_called(struct pb_learner *w, const struct pb_puc_loop *loop, struct pf_c_frame *f)
 {
 	for (unsigned i = 0; i < w->called.n; i++)
 		if (w->called.way[i].loop == loop) {
@@ -99,7 +99,7 @@ static void see_called(struct pb_puc_learner *w, const struct pb_puc_loop *loop,
 		}
 }
 
-static void see(struct pb_puc_learner *w, const struct pf_registers *r)
+static void see(struct pb_learner *w, const struct pf_registers *r)
 {
 	const struct pb_puc_loop *before = NULL;
 
@@ -123,12 +123,12 @@ static void see(struct pb_puc_learner *w, const struct pf_registers *r)
 	}
 }
 
-static int call(struct pb_puc_learner *w);
+static int call(struct pb_learner *w);
 
 #ifdef __x86_64__
 static void on_trap(int sig, siginfo_t *info, void *context)
 {
-	struct pb_puc_learner *w = stepping;
+	struct pb_learner *w = stepping;
 	struct pf_registers r;
 
 	if (!w || info->si_code != TRACE) {
@@ -161,7 +161,7 @@ static int finish(lua_State *L)
 	return 0;
 }
 
-static int interrupt(struct pb_puc_learner *w)
+static int interrupt(struct pb_learner *w)
 {
 	const int status = call(w);
 
@@ -169,13 +169,13 @@ static int interrupt(struct pb_puc_learner *w)
 	return status;
 }
 
-static void begin_running(struct pb_puc_learner *w)
+static void begin_running(struct pb_learner *w)
 {
 	w->running.n = w->called.way->loop ? 0 : 1;
 	w->running.way->line = FIRST_LINE;
 }
 
-static int was_interrupted(const struct pb_puc_learner *w)
+static int was_interrupted(const struct pb_learner *w)
 {
 	return w->traps > 0;
 }
@@ -192,7 +192,7 @@ static void set_timer(unsigned long ns)
 /* The program repeats itself, so samples at regular times could hit the same instructions again and again. */
 static void on_trap(int sig, siginfo_t *info, void *context)
 {
-	struct pb_puc_learner *w = stepping;
+	struct pb_learner *w = stepping;
 	struct pf_registers r;
 
 	if (info->si_code != SI_TIMER || info->si_value.sival_ptr != &traps) {
@@ -217,12 +217,12 @@ static int finish(lua_State *L)
 	return begin(L);
 }
 
-static int was_interrupted(const struct pb_puc_learner *w)
+static int was_interrupted(const struct pb_learner *w)
 {
 	return w->seen[0] >= ENOUGH && (w->seen[1] >= ENOUGH || !w->called.way->loop);
 }
 
-static int interrupt(struct pb_puc_learner *w)
+static int interrupt(struct pb_learner *w)
 {
 	struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGTRAP, .sigev_value = {.sival_ptr = &traps}};
 	int status = 0;
@@ -238,7 +238,7 @@ static int interrupt(struct pb_puc_learner *w)
 }
 
 /* Any register may hold an earlier instruction's address of the same line, so a way must name its register. */
-static void begin_running(struct pb_puc_learner *w)
+static void begin_running(struct pb_learner *w)
 {
 	unsigned n = 0;
 
@@ -256,7 +256,7 @@ static void begin_running(struct pb_puc_learner *w)
 #endif
 
 /* Put the arguments t, begin and finish on T's stack, above the function. */
-static void give_arguments(struct pb_puc_learner *w)
+static void give_arguments(struct pb_learner *w)
 {
 	lua_newtable(w->S);
 	lua_pushinteger(w->S, 3);
@@ -267,7 +267,7 @@ static void give_arguments(struct pb_puc_learner *w)
 }
 
 /* Raises no error, which would leave the signal taken. */
-static int call(struct pb_puc_learner *w)
+static int call(struct pb_learner *w)
 {
 	lua_pushvalue(w->T, -4);
 	lua_pushinteger(w->T, 1);
@@ -277,7 +277,7 @@ static int call(struct pb_puc_learner *w)
 	return lua_pcall(w->T, 5, 0, 0);
 }
 
-static void run(struct pb_puc_learner *w)
+static void run(struct pb_learner *w)
 {
 	const uint32_t generation = pf_fork_generation();
 	sigset_t trap, before;
@@ -297,19 +297,19 @@ static void run(struct pb_puc_learner *w)
 	pf_signal_give(&traps, generation);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (status != 0)
-		pb_puc_fail(w, "the steps");
+		pb_learn_fail(w, "the steps");
 	if (!was_interrupted(w)) /* a debugger, a filter of system calls, or a program that emulates the processor */
-		pb_puc_fail(w, "the processor's single steps, or a timer, did not raise SIGTRAP");
+		pb_learn_fail(w, "the processor's single steps, or a timer, did not raise SIGTRAP");
 }
 
-void pb_puc_step(struct pb_puc_learner *w)
+void pb_puc_step(struct pb_learner *w)
 {
 	uint8_t closure[64];
 	unsigned least = UINT32_MAX, most;
 
 	if (luaL_loadbuffer(w->T, text, sizeof text - 1, "=perf steps") != 0 || lua_pcall(w->T, 0, 1, 0) != 0)
-		pb_puc_fail(w, "the steps' text");
-	pb_puc_grab(w, closure, (uintptr_t)lua_topointer(w->T, -1), sizeof closure);
+		pb_learn_fail(w, "the steps' text");
+	pb_learn_grab(w, closure, (uintptr_t)lua_topointer(w->T, -1), sizeof closure);
 	pb_puc_probe(w, pb_puc_word(closure, w->l->closure.proto));
 	begin_running(w);
 	run(w);
@@ -325,10 +325,10 @@ void pb_puc_step(struct pb_puc_learner *w)
 			}
 		}
 	if (least > most)
-		pb_puc_fail(w, "this build of Lua does not keep the address of the running instruction where it can be found");
+		pb_learn_fail(w, "this build of Lua does not keep the address of the running instruction where it can be found");
 }
 #else
-void pb_puc_step(struct pb_puc_learner *w)
+void pb_puc_step(struct pb_learner *w)
 {
 	take(w->l, w->called.way, w->called.way);
 }

@@ -68,7 +68,7 @@ static void learn_place(const struct pf_luajit_layout *l)
 		return; /* LuaJIT's profiler runs, for another user of ours */
 	S = luaL_newstate();
 	if (S) {
-		learn(S, pb_luajit_global(S, l), &stack);
+		learn(S, pb_global(S, l), &stack);
 		lua_close(S);
 	}
 	pf_sampling_disclaim(&sampling);
@@ -88,7 +88,7 @@ void pb_marks_set(const struct pb_stack *p)
 void pb_marks_take(const struct pb_stack *p)
 {
 	if (!atomic_load(&place) && atomic_load(&tries) < MOST_TRIES)
-		learn_place(&p->layout.of);
+		learn_place(&p->layout);
 	pb_marks_set(p);
 }
 

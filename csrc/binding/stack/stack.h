@@ -24,9 +24,13 @@
 #ifdef LUAJIT_VERSION_NUM
 #define PB_LUAJIT 1
 #include "core/stack/unwind_luajit.h"
+#define pb_layout pf_luajit_layout
+#define pb_unwind_by pf_unwind_luajit
 #else
 #define PB_LUAJIT 0
 #include "core/stack/unwind_puc.h"
+#define pb_layout pf_puc_layout
+#define pb_unwind_by pf_unwind_puc
 #endif
 
 /* The uservalue of the object that samples keeps these alive, by index. */
@@ -38,15 +42,6 @@ enum { PB_COROUTINES_ALONE, PB_COROUTINES_RESUMER, PB_COROUTINES_CREATOR };
 struct pb_resumption {
 	lua_State *L, *from;
 	struct pb_resumption *outer;
-};
-
-/* The layout of this interpreter's structures. */
-struct pb_layout {
-#if PB_LUAJIT
-	struct pf_luajit_layout of;
-#else
-	struct pf_puc_layout of;
-#endif
 };
 
 struct pb_stack {

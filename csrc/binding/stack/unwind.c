@@ -7,11 +7,7 @@
 #include "core/base/peek.h"
 #include "core/stack/own_thread.h"
 
-#if PB_LUAJIT
 #include "binding/stack/learn_luajit.h"
-#else
-#include "binding/stack/learn_puc.h"
-#endif
 
 enum { MOST_FAILURES = 8 };
 
@@ -25,14 +21,9 @@ static atomic_int failures;
 
 #if PB_LUAJIT
 
-static int learn(lua_State *L, const struct pf_memory *m, struct pb_layout *l, const char **why)
-{
-	return pb_learn_luajit(L, m, &l->of, why);
-}
-
 static int is_whole(const struct pb_layout *l)
 {
-	return l->of.traces != 0;
+	return l->traces != 0;
 }
 
 /* While the compiler is off, compiled code cannot be learned, but the program may turn the compiler on. */
@@ -41,72 +32,20 @@ static int must_be_whole(lua_State *L)
 	return pb_luajit_compiles(L);
 }
 
-static uint64_t function_address(lua_State *L, int i, const struct pb_layout *l)
-{
-	return pb_luajit_function_address(L, i, &l->of);
-}
-
-static uint64_t global_of(lua_State *L, const struct pf_memory *m, const struct pb_layout *l)
-{
-	(void)m;
-	return pb_luajit_global(L, &l->of);
-}
-
-static void unwind(const struct pb_stack *p, const struct pf_registers *r, const struct pf_memory *m, struct pf_unwound *u)
-{
-	pf_unwind_luajit(&p->layout.of, p->global, r, m, u);
-}
-
 /* Compiled code does not check for hooks, and the interpreter's handler of ^C sets one. So compiled code is brought to a safe
  * point, if it stops for one. */
 static void serve_hook(const struct pb_stack *p)
 {
-	lua_State *main = (lua_State *)(uintptr_t)(p->global - p->layout.of.main_below);
+	lua_State *main = (lua_State *)(uintptr_t)(p->global - p->layout.main_below);
 
 	if (pb_engine_stops(p->global) && lua_gethook(main))
 		pb_engine_trigger(NULL);
 }
 
 #else
-
-static int learn(lua_State *L, const struct pf_memory *m, struct pb_layout *l, const char **why)
-{
-	return pb_learn_puc(L, m, &l->of, why);
-}
-
-static int is_whole(const struct pb_layout *l)
-{
-	(void)l;
-	return 1;
-}
-
-static int must_be_whole(lua_State *L)
-{
-	(void)L;
-	return 1;
-}
-
-static uint64_t function_address(lua_State *L, int i, const struct pb_layout *l)
-{
-	(void)l;
-	return pb_function_address(L, i);
-}
-
-static uint64_t global_of(lua_State *L, const struct pf_memory *m, const struct pb_layout *l)
-{
-	return pb_puc_global(L, m, &l->of);
-}
-
-static void unwind(const struct pb_stack *p, const struct pf_registers *r, const struct pf_memory *m, struct pf_unwound *u)
-{
-	pf_unwind_puc(&p->layout.of, p->global, r, m, u);
-}
-
-static void serve_hook(const struct pb_stack *p)
-{
-	(void)p;
-}
-
+#define is_whole(l) 1
+#define must_be_whole(L) 1
+#define serve_hook(p) ((void)(p))
 #endif
 
 static int find_layout(lua_State *L, const struct pf_memory *m, struct pb_layout *l, const char **why)
@@ -122,7 +61,7 @@ static int find_layout(lua_State *L, const struct pf_memory *m, struct pb_layout
 	*why = "the interpreter's structures could not be learned";
 	if (atomic_load(&failures) >= MOST_FAILURES)
 		return -ENOTSUP;
-	r = learn(L, m, l, why);
+	r = pb_learn(L, m, l, why);
 	if (r < 0)
 		atomic_fetch_add(&failures, 1);
 	else if (atomic_compare_exchange_strong(&learned[is_whole(l)].known, &none, 1)) {
@@ -136,7 +75,7 @@ uint64_t pb_unwind_function(lua_State *L, int i)
 {
 	for (unsigned k = 0; k < sizeof learned / sizeof *learned; k++)
 		if (atomic_load(&learned[k].known) == 2)
-			return function_address(L, i, &learned[k].layout);
+			return pb_unwound_function(L, i, &learned[k].layout);
 	return 0;
 }
 
@@ -153,7 +92,7 @@ static int start(lua_State *L)
 
 	s->r = find_layout(L, m, &s->p->layout, &s->why);
 	if (s->r == 0)
-		s->p->global = global_of(L, m, &s->p->layout);
+		s->p->global = pb_global(L, &s->p->layout);
 	return 0;
 }
 
@@ -203,15 +142,17 @@ lua_State *pb_running_thread(const struct pb_stack *p, const struct pf_registers
 	uint64_t thread = 0;
 	struct pf_unwound u = {.found = keep_thread, .to = &thread};
 
-	unwind(p, r, m, &u);
+	pb_unwind_by(&p->layout, p->global, r, m, &u);
 	return (lua_State *)(uintptr_t)thread;
 }
 
 void pb_unwind(void *owner, const struct pf_registers *r, const struct pf_memory *m, struct pf_unwound *u)
 {
-	unwind(owner, r, m, u);
-	pb_marks_set(owner);
+	const struct pb_stack *p = owner;
+
+	pb_unwind_by(&p->layout, p->global, r, m, u);
+	pb_marks_set(p);
 	if (pb_on_trigger)
-		pb_on_trigger(owner, r, m);
-	serve_hook(owner);
+		pb_on_trigger(p, r, m);
+	serve_hook(p);
 }
