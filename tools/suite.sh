@@ -8,7 +8,8 @@
 # another process runs the files that it had not begun. The exit status is 1 if anything failed.
 #
 # Up to four processes share an interpreter's files: each takes the next file that no other process has begun. A file with a
-# comment that has "Once: REASON" does not depend on the interpreter: only the first one runs it.
+# comment that has "Once: REASON" does not depend on the interpreter: only the first one runs it. With "Twice: REASON" it hardly
+# depends on it: the first and the last one run it (LuaJIT and Lua 5.4).
 #
 #   BUILD=build          the directory of the interpreters' modules
 #   SUITE_TIMEOUT=1500   seconds for one process
@@ -136,16 +137,24 @@ jobs=${SUITE_JOBS:-$((3 * $(nproc)))}
 most=$((jobs < 4 ? jobs : 4)) # processes of an interpreter
 [ "$most" -le ${#files[@]} ] || most=${#files[@]}
 total_pass=0 total_fail=0 total_skip=0 luas=() queue=()
-declare -A begun=() of=()
+declare -A begun=() of=() only=()
 for lua in $lua_list; do
     if [ ! -e "$build/$lua/testkit.so" ]; then
         echo "$lua: not built here (no interpreter or no headers), left out"
         continue
     fi
     luas+=("$lua")
+done
+while IFS=: read -r f word; do only[$f]=$word; done < <(grep -oE '^--.* (Once|Twice): ' "${files[@]}" /dev/null |
+    sed -E 's/:.* (Once|Twice): $/:\1/')
+for lua in "${luas[@]}"; do
     mkdir "$work/$lua.left" "$work/$lua.begun"
     for f in "${files[@]}"; do
-        if [ ${#luas[@]} -eq 1 ] || ! grep -q '^--.* Once: ' "$f"; then : >"$work/$lua.left/${f//\//%}"; fi
+        case ${only[$f]:-} in
+        Once) [ "$lua" = "${luas[0]}" ] || continue ;;
+        Twice) [[ $lua == "${luas[0]}" || $lua == "${luas[-1]}" ]] || continue ;;
+        esac
+        : >"$work/$lua.left/${f//\//%}"
     done
     for ((i = 0; i < most; i++)); do queue+=("$lua $i"); done
 done

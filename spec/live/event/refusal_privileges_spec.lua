@@ -1,4 +1,4 @@
--- Real refusals of an ordinary user: a child gives up root, tries, and returns the message.
+-- Real refusals of an ordinary user: a child gives up root, tries, and returns the message. Twice: the kernel refuses.
 local kit = require "testkit"
 local core = require "perf.core"
 local perf = require "perf"

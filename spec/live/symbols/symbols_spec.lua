@@ -1,4 +1,5 @@
 -- perf.symbols on this process and this kernel: offsets that uprobes hit, stacks that samples have, maps of a JIT.
+-- Twice: the files and the kernel are read in C, the same for each interpreter.
 local as_nobody = require "spec.support.nobody"
 local kit = require "testkit"
 local util = require "spec.support.util"

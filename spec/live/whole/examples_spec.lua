@@ -1,4 +1,4 @@
--- The examples run to their end, and print what they should.
+-- The examples run to their end, and print what they should. Twice: it checks the examples; what they show has its own specs.
 local util = require "spec.support.util"
 
 local function run(name, arguments)

@@ -1,5 +1,6 @@
 -- Every block of Lua in README.md, CONTRIBUTING.md and doc/*.md runs, and prints what the page shows. spec/support/pages.lua
 -- describes how a page marks what cannot run here. page_commands_spec.lua runs the commands.
+-- Twice: it checks the pages; what they show has its own specs on each interpreter.
 local pages = require "spec.support.pages"
 local util = require "spec.support.util"
 

@@ -1,6 +1,7 @@
 -- The story: a newcomer's mistakes with luaperf. After `luaperf record script.lua` and `luaperf record ls` in one directory,
 -- luaperf report showed the script's profile as that of ls. With an interpreter that cannot load the module it ended in a
 -- traceback. For a directory or a file that is not executable the message was only "Permission denied".
+-- Twice: the messages are those of luaperf.
 local luaperf = require "spec.support.luaperf"
 local util = require "spec.support.util"
 

@@ -1,6 +1,7 @@
 -- The story: at kernel.perf_event_paranoid 2 an ordinary user's perf.measure(fn) counted only user space, 2,049 of 4,098 faults,
 -- and labelled them "page-faults" without a note. A tracepoint with :u, which is in the kernel, showed 0. cpu-clock:u and
--- cpu-clock:k each showed the whole time, since the kernel's clocks run whatever is excluded.
+-- cpu-clock:k each showed the whole time, since the kernel's clocks run whatever is excluded. Twice: the kernel and the labels
+-- are the same.
 local kit = require "testkit"
 local perf = require "perf"
 local as_nobody = require "spec.support.nobody"

@@ -1,4 +1,5 @@
 -- Statistics, compared with values computed by hand or printed in tables, and with generated data of known properties.
+-- Twice: numbers are the same in Lua 5.1 to LuaJIT, and have a subtype in Lua 5.3 and 5.4.
 local stats = require "perf.bench.statistics"
 
 local function near(want, got, by)

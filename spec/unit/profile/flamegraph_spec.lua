@@ -1,4 +1,4 @@
--- The page of a flame graph as text. spec/reports tests it in a browser.
+-- The page of a flame graph as text. spec/reports tests it in a browser. Twice: the page is only text.
 local json = require "perf.base.json"
 local profiles = require "spec.support.profiles"
 

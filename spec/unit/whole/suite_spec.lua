@@ -91,18 +91,22 @@ some LUA SPEC:10|some|{ }
     assert.equal("", list)
   end)
 
-  it("runs a file that does not depend on the interpreter once", function()
+  it("runs a file that does not depend on the interpreter once, and one that hardly does twice", function()
     util.with_directory(function(dir)
       local modules = package.cpath:match "([^;]*)/%?%.so"
-      util.shell(("cd %s && ln -s $(command -v %s) one && ln -s one two && mkdir build"):format(dir, util.lua()))
-      util.shell(("ln -s $(realpath %s) %s/build/one && ln -s one %s/build/two"):format(modules, dir, dir))
-      for name, comment in pairs { a = "", b = "-- Once: it is short.\n", c = "-- A comment. Once: it is short.\n" } do
+      util.shell(("cd %s && ln -s $(command -v %s) one && ln -s one two && ln -s one three && mkdir build"):format(dir,
+        util.lua()))
+      util.shell(("ln -s $(realpath %s) %s/build/one && ln -s one %s/build/two && ln -s one %s/build/three"):format(modules,
+        dir, dir, dir))
+      for name, comment in pairs { a = "", b = "-- Once: it is short.\n", c = "-- A comment. Once: it is short.\n",
+        d = "-- A comment: it has a colon. Twice: it is short.\n" } do
         util.write_file(("%s/%s_spec.lua"):format(dir, name), comment .. "it('runs', function() end)\n")
       end
-      local output = util.shell(("PATH=%s:$PATH BUILD=%s/build PERF_TOTALS= PERF_FAILED= tools/suite.sh -l 'one two' %s"):format(
-        dir, dir, dir))
-      assert.matches("one: 3 passed, 0 failed", output)
+      local output = util.shell(("PATH=%s:$PATH BUILD=%s/build PERF_TOTALS= PERF_FAILED= "):format(dir, dir)
+        .. "tools/suite.sh -l 'one two three' " .. dir)
+      assert.matches("one: 4 passed, 0 failed", output)
       assert.matches("two: 1 passed, 0 failed", output)
+      assert.matches("three: 2 passed, 0 failed", output)
     end)
   end)
 end)

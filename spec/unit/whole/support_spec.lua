@@ -1,4 +1,4 @@
--- The test kit: needs are named, leaks are found, triggers are exact.
+-- The test kit: needs are named, leaks are found, triggers are exact. Twice: it checks the test kit, which all other specs use.
 local kit = require "testkit"
 local util = require "spec.support.util"
 
