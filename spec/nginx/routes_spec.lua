@@ -89,10 +89,13 @@ describe("resty.perf with a dictionary that is full", function()
         ngx.say(i) } }
       location = /drop { content_by_lua_block {
         for i = 1, 100000 do ngx.shared.small:delete("filler" .. i) end ngx.say "x" } } ]],
-      init_worker = "perf.start{events='page-faults:u', dict='small'}" }
+      init_worker = [[local names = {}
+        for i = 1, 40 do names[i] = "/route" .. ("x"):rep(i) end
+        perf.start{events='page-faults:u', dict='small', routes=names}]] }
     finally(function() s:stop() end)
+    s:get "/metrics" -- writes the record
     s:get "/fill"
-    for i = 1, 40 do s:get("/route" .. ("x"):rep(i)) end -- the record has to grow
+    for i = 1, 40 do s:get("/route" .. ("x"):rep(i)) end -- the record has to grow, since these names always have a place
     s:wait(function() return s:log():find "lua_shared_dict small: no memory; make it larger" end)
     local text, status = s:get "/metrics"
     assert.equal(200, status)
