@@ -59,9 +59,9 @@ local function c_frame(f, functions)
   return { name = name, func = name, kind = own and "builtin" or "c", code = code, unknown = code and not by_caller }
 end
 
--- Convert the result's frames to frames of a Profile; a zone's frame to the zone's number.
+-- Convert the result's frames to frames of a Profile; a zone's frame to the zone's number. Also returns which ones are results.
 local function frames_of(raw)
-  local frames, zones, functions, native = {}, {}, nil, nil
+  local frames, zones, results, functions, native = {}, {}, {}, nil, nil
   local defined = definitions()
   for i, f in ipairs(raw) do
     if lua_frame.is(f) then
@@ -69,6 +69,12 @@ local function frames_of(raw)
     elseif f.kind == "c" then
       functions = functions or require("perf.profile.c_functions").new()
       frames[i] = c_frame(f, functions)
+      -- PUC Lua's C functions have the address of their code. If no code is there, the function has returned: its first result is
+      -- in its place, but the type is still the function's, since Lua 5.4 stores the value first.
+      if frames[i].unknown and not rawget(_G, "jit") then
+        native = native or require("perf.profile.native").new()
+        results[i] = not native:mapping(f.address) or nil
+      end
     elseif f.kind == "zone" then
       zones[i] = f.zone
     elseif f.kind == "state" then
@@ -79,7 +85,7 @@ local function frames_of(raw)
     end
   end
   if native then native:close() end
-  return frames, zones
+  return frames, zones, results
 end
 
 -- Stacks --------------------------------------------------------------------------------------------------------------
@@ -102,9 +108,9 @@ end
 
 -- The sampled stacks; and, for a timeline, the index of each stack by its node.
 local function samples_of(found, zone_name)
-  local frames, zones = frames_of(found.frames)
+  local frames, zones, results = frames_of(found.frames)
   local parent, frame, weight, count = found.parent, found.frame, found.weight, found.count
-  local list, native, into = {}, false, {}
+  local list, native, into = {}, next(results) ~= nil, {}
   local places = found.moments and {} or nil
   local nameless, seen = {}, {}
   local function show(f)
@@ -119,7 +125,8 @@ local function samples_of(found, zone_name)
         local f = frame[at]
         if zones[f] then
           zone = zone_name(zones[f])
-        elseif frames[f] and not (in_user and frames[f].kind == "jit" and not frames[f].module) then
+        elseif frames[f] and not (results[f] and parent[at] ~= 0)
+          and not (in_user and frames[f].kind == "jit" and not frames[f].module) then
           if n > 0 and stack[n].code then show(stack[n]) end
           n = n + 1
           stack[n] = frames[f]

@@ -39,14 +39,18 @@ function Native:symbol(address)
   return found and found.symbol and ("%s (%s)"):format(found.symbol, found.module and base(found.module) or "?")
 end
 
+-- The mapping that has the code at an address; nil if there is no code.
+function Native:mapping(address)
+  -- On Lua 5.1 and 5.2, a value too large for a number is a string; no code is there.
+  for _, m in ipairs(type(address) ~= "string" and self.maps or {}) do
+    if address >= m[1] and address < m[2] then return m end
+  end
+end
+
 -- The file that is mapped at an address, and "FILE+OFFSET", which is the same in each run; nil if no file is mapped there.
 function Native:place(address)
-  -- On Lua 5.1 and 5.2, a value too large for a number is a string; no file is mapped there.
-  for _, m in ipairs(type(address) ~= "string" and self.maps or {}) do
-    if address >= m[1] and address < m[2] and m[4]:sub(1, 1) == "/" then
-      return m[4], ("%s+%s"):format(base(m[4]), core.hex(address - m[1] + m[3]))
-    end
-  end
+  local m = self:mapping(address)
+  if m and m[4]:sub(1, 1) == "/" then return m[4], ("%s+%s"):format(base(m[4]), core.hex(address - m[1] + m[3])) end
 end
 
 -- The frame of an address.
