@@ -23,23 +23,20 @@ end
 -- "1 sample", "1,234 samples".
 function M.count(n, what) return M.commas(n) .. " " .. what .. (n == 1 and "" or "s") end
 
--- A rate with its prefix: 1234567 -> "1.23 M".
-function M.si(v)
-  if v < 0 then return "-" .. M.si(0.0 - v) end
-  for _, p in ipairs { { 1e9, "G" }, { 1e6, "M" }, { 1e3, "K" } } do
-    if v >= p[1] then return ("%.2f %s"):format(v / p[1], p[2]) end
+local function scaled(v, format, units, rest)
+  if v < 0 then return "-" .. scaled(0.0 - v, format, units, rest) end
+  for i, unit in ipairs(units) do
+    local size = 10 ^ (12 - 3 * i)
+    if v >= size then return (format .. " %s"):format(v / size, unit) end
   end
-  return ("%.2f "):format(v)
+  return rest:format(v)
 end
 
+-- A rate with its prefix: 1234567 -> "1.23 M".
+function M.si(v) return scaled(v, "%.2f", { "G", "M", "K" }, "%.2f ") end
+
 -- Nanoseconds in the unit that reads best: 1234567 -> "1.235 ms".
-function M.ns(v)
-  if v < 0 then return "-" .. M.ns(0.0 - v) end
-  for _, p in ipairs { { 1e9, "s" }, { 1e6, "ms" }, { 1e3, "us" } } do
-    if v >= p[1] then return ("%.3f %s"):format(v / p[1], p[2]) end
-  end
-  return ("%.0f ns"):format(v)
-end
+function M.ns(v) return scaled(v, "%.3f", { "s", "ms", "us" }, "%.0f ns") end
 
 -- Wrap text: append lines of at most `width`, the first one after `first`, the others indented as far.
 function M.wrap(lines, first, text, width)

@@ -19,6 +19,7 @@
 -- @module perf.bench
 local pairs_of = require "perf.base.pairs"
 local argument = require "perf.base.argument"
+local counts = require "perf.counts"
 local json = require "perf.base.json"
 local measure = require "perf.measure"
 local checks = require "perf.api.check"
@@ -57,26 +58,13 @@ end
 
 -- Results -------------------------------------------------------------------------------------------------------------
 
--- A row by its label; the modifier may be omitted if the label stays unambiguous.
-local function row_of(list, key)
-  if type(key) ~= "string" then return nil end
-  local found, several
-  for _, row in ipairs(list) do
-    if row.label == key then return row end
-    if row.label:match "^(.+):%a+$" == key or row.label:match "^(.*/)%a+$" == key then
-      several, found = found ~= nil, row
-    end
-  end
-  return not several and found or nil
-end
-
 local function class(methods, name, tostring)
   return {
     __name = name, __tostring = tostring,
     __index = function(self, key)
       local method = methods[key]
-      if method ~= nil then return method end
-      return row_of(self, key)
+      if method ~= nil or type(key) ~= "string" then return method end
+      return counts.find(self, key)
     end,
   }
 end

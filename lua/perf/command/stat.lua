@@ -87,7 +87,7 @@ local function open_all(opts, events)
   local list, targets = {}, {}
   if opts.pid then
     local tids, message, code = host.threads(opts.pid)
-    if not tids then return nil, code == "ESRCH" and ("no process %d"):format(opts.pid) or message, code end
+    if not tids then return nil, message, code end
     for i, tid in ipairs(tids) do targets[i] = { pid = tid, inherit = not opts.no_inherit } end
   else
     for i, cpu in ipairs(host.cpus "online" or { 0 }) do targets[i] = { pid = -1, cpu = cpu } end

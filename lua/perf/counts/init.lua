@@ -208,15 +208,22 @@ function M.plain(list, wall_ns, source)
   return setmetatable(list, Plain)
 end
 
+-- The item with a label; the modifier may be left off if that is unambiguous.
+-- @param list array of tables with `label`
+function M.find(list, key)
+  local found, several
+  for _, e in ipairs(list) do
+    if e.label == key then return e end
+    if base_name(e.label) == key then found, several = e, found end
+  end
+  return not several and found or nil
+end
+
 function Plain.__index(t, key)
   local method = methods[key]
   if method ~= nil or type(key) ~= "string" then return method end
-  local found, several
-  for _, e in ipairs(t) do
-    if e.label == key then return e.value end
-    if base_name(e.label) == key then found, several = e, found end
-  end
-  if found and not several then return found.value end
+  local found = M.find(t, key)
+  return found and found.value
 end
 
 -- Packed Counts -------------------------------------------------------------------------------------------------------

@@ -325,17 +325,11 @@ function Result:__tostring()
     self.bytes)
 end
 
-local function threads_of(pid)
-  local tids, message, code = host.threads(pid)
-  if tids then return tids end
-  refuse(code == "ESRCH" and ("no process %d"):format(pid) or message, code)
-end
-
 -- Make the recording; the caller closes everything that is open.
 local function record(self, argv)
   local run = argv or self.opts.during
   if run then self.process = try(core.spawn(run)) end
-  self:open(argv and {self.process:pid()} or self.pid == EVERYONE and {EVERYONE} or threads_of(self.pid))
+  self:open(argv and {self.process:pid()} or self.pid == EVERYONE and {EVERYONE} or try(host.threads(self.pid)))
   self:create()
   for i = argv and 0 or #self.events, 1, -1 do try(self.events[i]:enable()) end -- the tracker first
   if run then

@@ -90,7 +90,8 @@ function M.threads(pid)
   for _ = 1, LISTINGS do
     local before = number_of_threads(pid)
     local names, message, code = core.listdir(M.root .. ("/proc/%d/task"):format(pid))
-    if not names then return nil, message, code == "ENOENT" and "ESRCH" or code end
+    if code == "ENOENT" then return nil, ("no process %d"):format(pid), "ESRCH" end
+    if not names then return nil, message, code end
     list = names
     if not before or #names == before and number_of_threads(pid) == before then break end
   end

@@ -163,24 +163,22 @@ local function open_meter(p, method)
 end
 
 --- Start counting.
+-- @function CountingProfiler:enable
 -- @treturn boolean true @fails
-function Profiler:enable()
-  local meter = open_meter(self, "enable")
-  return meter:enable()
-end
 
 --- Stop counting.
+-- @function CountingProfiler:disable
 -- @treturn boolean true @fails
-function Profiler:disable()
-  local meter = open_meter(self, "disable")
-  return meter:disable()
-end
 
 --- Set the counts to zero; the times go on, as they do in the kernel.
+-- @function CountingProfiler:reset
 -- @treturn boolean true @fails
-function Profiler:reset()
-  local meter = open_meter(self, "reset")
-  return meter:reset()
+
+for _, name in ipairs { "enable", "disable", "reset" } do
+  Profiler[name] = function(self)
+    local meter = open_meter(self, name)
+    return meter[name](meter)
+  end
 end
 
 --- The Counts since it was opened or last reset.
