@@ -53,6 +53,26 @@ uint32_t pf_generation_next(void)
 	return __atomic_compare_exchange_n(pf_generation_cell, &none, next, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED) ? next : none;
 }
 
+int pf_lock(atomic_uint *holder, unsigned pause_us)
+{
+	const uint32_t process = pf_fork_generation();
+	unsigned now = 0;
+
+	while (!atomic_compare_exchange_strong_explicit(holder, &now, process, memory_order_acquire, memory_order_relaxed)) {
+		if (now != process)
+			continue;
+		now = 0;
+		if (pause_us > 0)
+			usleep(pause_us);
+	}
+	return now != 0;
+}
+
+void pf_unlock(atomic_uint *holder)
+{
+	atomic_store_explicit(holder, 0, memory_order_release);
+}
+
 uint32_t pf_thread_token(void)
 {
 	const uint32_t generation = pf_fork_generation();

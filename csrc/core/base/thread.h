@@ -2,6 +2,7 @@
 #ifndef PF_THREAD_H
 #define PF_THREAD_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 /* Only for the two functions below. */
@@ -24,6 +25,12 @@ static inline int pf_inherited(uint32_t generation)
 {
 	return generation != pf_fork_generation();
 }
+
+/* A lock that the child of a fork does not inherit: it takes the lock from a thread of the parent, which it does not have. The cell
+ * has the holder's pf_fork_generation, or 0. pause_us: microseconds between two attempts; 0: it makes no system call. Returns
+ * whether the parent had the lock: then the data that it protects may be half changed. */
+int pf_lock(atomic_uint *holder, unsigned pause_us);
+void pf_unlock(atomic_uint *holder);
 
 /* The calling thread's token, never 0: all threads have different ones, and so have a thread and its copy in the child of a fork.
  * An event opened with pid = 0 counts one thread of one process; the owner of such events compares tokens to learn whether they

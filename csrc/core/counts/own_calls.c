@@ -1,9 +1,6 @@
 /* The watched events of all threads are in one list under a spin lock: waiting by futex(2) would be counted. A thread uses only
- * its own events in the list; another thread may close them. The lock is taken before a fork, so that the child does not inherit
- * it held. */
+ * its own events in the list; another thread may close them. */
 #include "core/counts/own_calls.h"
-
-#include <pthread.h>
 
 #include "core/base/thread.h"
 #include "core/counts/counter.h"
@@ -11,23 +8,19 @@
 atomic_uint pf_own_watched;
 
 static struct pf_own *watched;
-static atomic_flag taken = ATOMIC_FLAG_INIT;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static atomic_uint holder;
 
+/* A list that a thread of the parent was changing at a fork has all its links in one direction: this makes the others. */
 static void lock(void)
 {
-	while (atomic_flag_test_and_set_explicit(&taken, memory_order_acquire))
-		;
+	if (pf_lock(&holder, 0))
+		for (struct pf_own **at = &watched; *at; at = &(*at)->next)
+			(*at)->link = at;
 }
 
 static void unlock(void)
 {
-	atomic_flag_clear_explicit(&taken, memory_order_release);
-}
-
-static void watch_forks(void)
-{
-	pthread_atfork(lock, unlock, unlock);
+	pf_unlock(&holder);
 }
 
 /* --- watched events ------------------------------------------------------------------------- */
@@ -43,7 +36,6 @@ int pf_own_watch(struct pf_counter *c, unsigned calls, int at_exit)
 	r = pf_sys->ioctl(c->fd, PF_IOC_ID, &id);
 	if (r < 0)
 		return r;
-	pthread_once(&once, watch_forks);
 	lock();
 	*w = (struct pf_own){watched, &watched, c, .id = id, .owner = pf_thread_token(), .calls = (uint8_t)calls,
 			     .at_exit = at_exit != 0};

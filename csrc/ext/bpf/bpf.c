@@ -8,7 +8,6 @@
 #include "ext/bpf/bpf.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +22,8 @@ struct log {
 	char text[LOG_SIZE];
 };
 
-static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
+enum { PAUSE_US = 1000 };
+static atomic_uint log_lock;
 static _Thread_local struct log *log_here; /* set while this thread collects messages */
 static libbpf_print_fn_t log_before;
 
@@ -61,9 +61,11 @@ static int log_print(enum libbpf_print_level level, const char *format, va_list 
 
 static void log_begin(struct log *log)
 {
-	pthread_mutex_lock(&log_lock);
+	const int inherited = pf_lock(&log_lock, PAUSE_US);
+
 	log_here = log;
-	log_before = libbpf_set_print(log_print);
+	if (!inherited)
+		log_before = libbpf_set_print(log_print);
 }
 
 static void log_end(void)
@@ -71,7 +73,7 @@ static void log_end(void)
 	libbpf_set_print(log_before);
 	log_before = NULL;
 	log_here = NULL;
-	pthread_mutex_unlock(&log_lock);
+	pf_unlock(&log_lock);
 }
 
 /* libbpf has additional error numbers: map each to the nearest errno. */

@@ -4,19 +4,20 @@
  * struct perf_event_attr, which is older and shorter than ours but has the same layout. */
 #include <errno.h>
 #include <perfmon/pfmlib_perf_event.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/thread.h"
 #include "ext/base/ext.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+enum { PAUSE_US = 100 };
+static atomic_uint lock;
 static int state = PFM_ERR_NOINIT; /* the result of pfm_initialize */
 
 /* Take the lock; at the first call, initialize libpfm4. Returns PFM_SUCCESS or libpfm4's error. */
 static int enter(void)
 {
-	pthread_mutex_lock(&lock);
+	pf_lock(&lock, PAUSE_US);
 	if (state == PFM_ERR_NOINIT)
 		state = pfm_initialize();
 	return state;
@@ -24,7 +25,7 @@ static int enter(void)
 
 static void leave(void)
 {
-	pthread_mutex_unlock(&lock);
+	pf_unlock(&lock);
 }
 
 /* r: the result of the call, which is made under the lock, or libpfm4's error. */

@@ -6,14 +6,16 @@
 #include "ext/record/tracefields.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/base/thread.h"
 
 #define SLACK 4096
 
 /* libtraceevent's parser has static state: one thread at a time. */
-static pthread_mutex_t tep_lock = PTHREAD_MUTEX_INITIALIZER;
+enum { PAUSE_US = 100 };
+static atomic_uint tep_lock;
 
 /* libtraceevent's growing buffer. */
 static void drop_text(void *seq)
@@ -116,7 +118,7 @@ static int prepare(struct px_format *f)
 
 	if (f->event)
 		return 0;
-	pthread_mutex_lock(&tep_lock);
+	pf_lock(&tep_lock, PAUSE_US);
 	f->tep = tep_alloc();
 	r = f->tep ? 0 : -ENOMEM;
 	if (f->tep) {
@@ -131,7 +133,7 @@ static int prepare(struct px_format *f)
 			r = -EBADMSG;
 		}
 	}
-	pthread_mutex_unlock(&tep_lock);
+	pf_unlock(&tep_lock);
 	return r;
 }
 
@@ -199,14 +201,14 @@ int px_format_text(lua_State *L)
 	seq = malloc(sizeof *seq);
 	if (!seq)
 		return pb_fail(L, -ENOMEM, "%s", f->name);
-	pthread_mutex_lock(&tep_lock);
+	pf_lock(&tep_lock, PAUSE_US);
 	trace_seq_init(seq);
 	owned->p = seq;
 	if (seq->buffer) {
 		tep_print_event(f->tep, seq, &record, "%s", TEP_PRINT_INFO);
 		trace_seq_terminate(seq);
 	}
-	pthread_mutex_unlock(&tep_lock);
+	pf_unlock(&tep_lock);
 	if (!seq->buffer || seq->state != TRACE_SEQ__GOOD)
 		return pb_fail(L, -ENOMEM, "%s", f->name);
 	lua_pushstring(L, seq->buffer);

@@ -1,7 +1,7 @@
 -- The story: a forked child has copies of other objects than events, too. In 0.1.0 an Output that the child collected removed the
 -- file that the parent was writing, a perf.data writer wrote the parent's buffer into the file a second time, the child waited
--- for ever for a channel's lock that another thread had held at the fork, and the child could start a program that the parent had
--- prepared. A second prepared program had a copy of the first one's pipe, so that giving up the first one hung.
+-- for ever for the lock of a channel or of libpfm4 that another thread had held at the fork, and the child could start a program
+-- that the parent had prepared. A second prepared program had a copy of the first one's pipe, so that giving up the first hung.
 local core = require "perf.core"
 local forks = require "spec.support.forks"
 local kit = require "testkit"
@@ -128,6 +128,38 @@ describe("a forked child", function()
       collectgarbage()
     end))
     assert.equal(1, jobs:pop(0))
+  end)
+
+  -- Calls fn in 20 children, while another thread of their parent calls `work` without a pause; returns the results as text.
+  local function beside(work, fn)
+    local list = {}
+    kit.settle_after_forks(false) -- which would take most of the time
+    finally(function() kit.settle_after_forks(true) end)
+    local pool = assert(perf.pool { size = 1, events = false })
+    util.with_tmpname(function(path)
+      pool:submit(function(file, once)
+        repeat
+          for _ = 1, 100 do once() end
+          local f = io.open(file)
+        until not f or not f:close()
+      end, path, work)
+      for i = 1, 20 do list[i] = util.in_child(fn) end
+    end)
+    pool:close()
+    return table.concat(list)
+  end
+
+  it("never waits for the lock of the events that count reads, and counts its own reads", function()
+    requires { root = true, tracepoint = "syscalls:sys_enter_read" }
+    local function work() require "perf".measure("syscalls:sys_enter_read", tostring, 1) end
+    local function own() return perf.measure("syscalls:sys_enter_read", kit.reads, 3)["syscalls:sys_enter_read"] end
+    assert.equal(("3"):rep(20), beside(work, own))
+  end)
+
+  it("never waits for the lock of libpfm4", function()
+    requires { ext = "pfm" }
+    local function encode() return require "perf.names.pfm".encode "page-faults".config end
+    assert.equal(("2"):rep(20), beside(encode, encode))
   end)
 
   it("can neither start nor end a program of the parent", function()
