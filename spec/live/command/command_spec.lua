@@ -332,7 +332,7 @@ describe("luaperf record", function()
       assert.equal(0, status)
       assert.matches("^ran\n%[ luaperf: %d+ samples? in perf.data %]\n6\n", output)
       output = shell(dir, "luaperf record -e page-faults -c 1 -a -- sh -c :; echo $?")
-      assert.matches("samples? in perf.data %]\n0\n$", output)
+      assert.matches("samples? in perf.data[^\n]* %]\n0\n$", output) -- a busy machine may have too many page faults for the ring
     end)
   end)
 
