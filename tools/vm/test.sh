@@ -79,7 +79,7 @@ plan() {
 pack() { # name arch
     local top=$work/$1
     mkdir -p "$top/job/tree"
-    cp -r bench bin csrc lua spec tools examples doc mk Makefile README.md CONTRIBUTING.md LICENSE CHANGELOG.md rockspec "$top/job/tree"
+    cp -r bench bin csrc lua spec tools examples doc mk Makefile README.md CONTRIBUTING.md LICENSE CHANGELOG.md config.ld rockspec "$top/job/tree"
     cp -r "$state/$2/out" "$top/job/out"
     find "$top/job/out" \( -name '*.o' -o -name '*.d' -o -name '*.a' \) -delete
     [ ! -d "$top/job/out/bpf" ] || cp -r "$state/$2/out/bpf" "$top/job/out"

@@ -341,7 +341,7 @@ describe("luaperf record", function()
       util.write_file(dir .. "/a.lua", "")
       local output, status = shell(dir, "TMPDIR=" .. dir .. " luaperf record -o /dev/full a.lua")
       assert.equal(0, status, output)
-      local path = output:match "^luaperf: /dev/full: No space left on device\n%[ luaperf: %d samples? of task%-clock in (%S+)"
+      local path = output:match "^luaperf: /dev/full: No space left on device\n%[ luaperf: %d+ samples? of task%-clock in (%S+)"
       assert.equal(dir, path:match "^(.*)/")
       assert.matches('^{"$schema"', util.read_file(path))
     end)

@@ -1,18 +1,18 @@
 -- The unwinder for LuaJIT, without the profiler: the stack where a C function is called, which debug.getinfo tells too, and that
 -- of a signal's handler, for programs whose lines have known costs.
 local kit = require "testkit"
+local needs = require "spec.support.needs"
 
 local FILE = debug.getinfo(1, "S").source
 
 describe("the unwinder for LuaJIT", function()
+  local NEEDS = { lua = "luajit", registers = true }
+
   setup(function()
-    local jit = rawget(_G, "jit")
-    if jit and jit.arch == "x64" then assert(kit.unwind.learn()) end
+    if #needs.unmet(NEEDS) == 0 then assert(kit.unwind.learn()) end
   end)
 
-  before_each(function()
-    requires { lua = "luajit", registers = true }
-  end)
+  before_each(function() requires(NEEDS) end)
 
   -- The stack by debug.getinfo, from the function at this level on, and below it those of the threads in `resumers`.
   local function expected(level, resumers)
