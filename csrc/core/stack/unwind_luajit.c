@@ -270,15 +270,18 @@ static int top_in_c(const struct pf_luajit_view *v, struct top *t)
 
 static void read_words(struct pf_luajit_view *v)
 {
-	uint64_t upward[PF_LUAJIT_STACK_WORDS];
-	uint64_t n = v->cframe > v->r->sp ? (v->cframe - v->r->sp) / sizeof *upward : 0;
+	uint64_t n = v->cframe > v->r->sp ? (v->cframe - v->r->sp) / sizeof *v->words : 0;
 
 	if (n > PF_LUAJIT_STACK_WORDS)
 		n = PF_LUAJIT_STACK_WORDS;
-	if (n && !pf_luajit_read(v, upward, v->cframe - n * sizeof *upward, n * sizeof *upward))
+	if (n && !pf_luajit_read(v, v->words, v->cframe - n * sizeof *v->words, n * sizeof *v->words))
 		n = 0;
-	for (unsigned i = 0; i < n; i++)
-		v->words[i] = upward[n - 1 - i];
+	for (uint64_t i = 0; i < n / 2; i++) { /* from the frame downward */
+		const uint64_t word = v->words[i];
+
+		v->words[i] = v->words[n - 1 - i];
+		v->words[n - 1 - i] = word;
+	}
 	v->words_n = (unsigned)n;
 }
 

@@ -12,6 +12,20 @@ enum {
 
 /* --- functions ------------------------------------------------------------------------------------------------------ */
 
+/* Any word of a trace may be given as the address of a function's code. Its first instruction is one of those for Lua functions,
+ * which come before those for C functions; and the lines of its instructions, if there are any, follow them. */
+static int is_code(const struct pf_luajit_view *v, const struct pf_luajit_function *f)
+{
+	enum { FUNCTION_KINDS = 6, PROTOTYPE_MOST = 1 << 28 /* bytes */ };
+	const uint64_t size = (uint64_t)f->n * PF_LUAJIT_INSTRUCTION;
+	unsigned char op;
+	uint32_t length;
+
+	return f->n > 0 && f->n < CODE_MOST && (!f->lineinfo || (f->lineinfo - f->code >= size && f->lineinfo - f->code < PROTOTYPE_MOST)) &&
+	       pf_luajit_read(v, &op, f->code, 1) && op < v->l->op_c_first && op + FUNCTION_KINDS >= v->l->op_c_first &&
+	       pf_luajit_read(v, &length, f->name + v->l->string_size, sizeof length);
+}
+
 int pf_luajit_function_of_code(const struct pf_luajit_view *v, uint64_t code, struct pf_luajit_function *f)
 {
 	const struct pf_luajit_layout *l = v->l;
@@ -27,7 +41,7 @@ int pf_luajit_function_of_code(const struct pf_luajit_view *v, uint64_t code, st
 	memcpy(&f->lines, head + l->prototype_lines, sizeof f->lines);
 	memcpy(&f->lineinfo, head + l->prototype_lineinfo, sizeof f->lineinfo);
 	memcpy(&f->name, head + l->prototype_source, sizeof f->name);
-	return f->n > 0 && f->n < CODE_MOST;
+	return is_code(v, f);
 }
 
 int pf_luajit_object(const struct pf_luajit_view *v, uint64_t object, struct pf_luajit_function *f)

@@ -105,6 +105,17 @@ static inline uint64_t pf_luajit_word(const struct pf_luajit_view *v, uint64_t a
 	return pf_luajit_read(v, &word, at, sizeof word) ? word : 0;
 }
 
+/* Word i of the C stack below the running thread's frame there, as in words, also if it is not among them; 0 if it is below the stack
+ * pointer. */
+static inline uint64_t pf_luajit_c_word(const struct pf_luajit_view *v, uint32_t i)
+{
+	const uint64_t at = v->cframe - (uint64_t)PF_LUAJIT_SLOT * (i + 1);
+
+	if (i < v->words_n)
+		return v->words[i];
+	return at >= v->r->sp ? pf_luajit_word(v, at) : 0;
+}
+
 /* Find the function at an address; and the function that a value refers to. */
 int pf_luajit_object(const struct pf_luajit_view *v, uint64_t object, struct pf_luajit_function *f);
 int pf_luajit_function(const struct pf_luajit_view *v, uint64_t value, struct pf_luajit_function *f);

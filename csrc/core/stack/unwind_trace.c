@@ -11,7 +11,8 @@
 enum {
 	SNAP_FRAME = 0x10000,
 	TRACES_MOST = 1 << 16, SNAPSHOTS_MOST = 1 << 14,
-	CONSTANTS_MOST = 2048,
+	CONSTANTS_MOST = 2048, PARENTS_MOST = 64,
+	FUNCTION_MOST = 4 << 20, /* bytes */
 };
 
 #define AT_EXIT UINT64_MAX
@@ -140,16 +141,38 @@ uint32_t pf_trace_snapshot_at(const struct pf_luajit_view *v, const struct pf_tr
 	return low;
 }
 
-int pf_trace_function(const struct pf_luajit_view *v, const struct pf_trace *t, int known, uint64_t value, uint64_t pc,
-		      struct pf_luajit_function *f)
+/* Find the Lua function that contains the next instruction, pc, among a trace's constants: the address of its code, with which the
+ * trace has compared the called function, or its prototype, to which the trace has returned. */
+static int among_constants(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t pc, struct pf_luajit_function *f)
 {
-	if (known && (pf_luajit_object(v, value, f) || pf_luajit_function(v, value, f)) && (f->id || pf_luajit_holds(f, pc)))
-		return 1;
 	for (uint32_t ref = PF_TRACE_IR_BIAS, i = 0; ref > t->ir_low && i < CONSTANTS_MOST; i++) {
 		const uint64_t word = pf_luajit_word(v, t->ir + (uint64_t)--ref * PF_TRACE_IR_SIZE);
 
-		if (pc - word <= UINT64_C(4) << 20 && pf_luajit_function_of_code(v, word, f) && pf_luajit_holds(f, pc))
+		if (pc - word > FUNCTION_MOST)
+			continue;
+		if ((pf_luajit_function_of_code(v, word, f) && pf_luajit_holds(f, pc)) ||
+		    (pf_luajit_function_of_code(v, word + v->l->prototype_end, f) && pf_luajit_holds(f, pc)))
 			return 1;
+	}
+	return 0;
+}
+
+int pf_trace_function(const struct pf_luajit_view *v, const struct pf_trace *t, int known, uint64_t value, uint64_t pc,
+		      struct pf_luajit_function *f)
+{
+	struct pf_trace parent = *t;
+
+	if (known && (pf_luajit_object(v, value, f) || pf_luajit_function(v, value, f)) && (f->id || pf_luajit_holds(f, pc)))
+		return 1;
+	/* A side trace does not compare the functions of its parent's frames again. Its first instruction has the parent's number. */
+	for (unsigned i = 0; i < PARENTS_MOST; i++) {
+		uint16_t number;
+
+		if (among_constants(v, &parent, pc, f))
+			return 1;
+		if (!pf_luajit_read(v, &number, parent.ir + (uint64_t)PF_TRACE_IR_BIAS * PF_TRACE_IR_SIZE, sizeof number) || !number ||
+		    !pf_trace_read_numbered(v, number, &parent))
+			return 0;
 	}
 	return 0;
 }

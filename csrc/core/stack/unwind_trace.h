@@ -103,8 +103,8 @@ uint32_t pf_trace_snapshot_at(const struct pf_luajit_view *v, const struct pf_tr
 /* The instruction at an address; if a trace has replaced it, the original one. */
 uint32_t pf_trace_instruction(const struct pf_luajit_view *v, uint64_t pc);
 
-/* The function that contains the next instruction, pc: the snapshot's constant, if it is known, else a function among the trace's
- * constants, which the trace had to compare. */
+/* The function that contains the next instruction, pc: the snapshot's constant, if it is known, else a function among the constants of
+ * the trace or of the traces from which it branches, which had to compare it. */
 int pf_trace_function(const struct pf_luajit_view *v, const struct pf_trace *t, int known, uint64_t value, uint64_t pc,
 		      struct pf_luajit_function *f);
 

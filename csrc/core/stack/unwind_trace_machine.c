@@ -47,12 +47,21 @@ void pf_trace_find_returns(const struct pf_luajit_view *v, struct pf_trace_retur
 
 unsigned pf_trace_return(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_trace_returns *r, uint64_t *offset)
 {
-	(void)v;
+	uint32_t call;
+
 	for (unsigned i = 0; r && i < r->n; i++)
 		if (pf_trace_in_code(t, r->at[i] - 1)) {
 			*offset = r->at[i] - 1 - t->code;
 			return i + 1;
 		}
+	for (unsigned i = 0; r && i < t->adjust / 8u; i++) {
+		const uint64_t word = pf_luajit_c_word(v, PF_LUAJIT_STACK_WORDS + i);
+
+		if (word % sizeof call == 0 && pf_trace_in_code(t, word - 1) && pf_luajit_read(v, &call, word - sizeof call, sizeof call) && is_call(call)) {
+			*offset = word - 1 - t->code;
+			return PF_LUAJIT_STACK_WORDS + i + 1;
+		}
+	}
 	return 0;
 }
 
@@ -107,12 +116,12 @@ void pf_trace_find_returns(const struct pf_luajit_view *v, struct pf_trace_retur
 /* The return address is the word below the trace's own room on the C stack. */
 unsigned pf_trace_return(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_trace_returns *r, uint64_t *offset)
 {
-	const uint32_t i = (PF_LUAJIT_ENTRY_SPACE + t->adjust) / 8;
+	const uint64_t word = pf_luajit_c_word(v, (PF_LUAJIT_ENTRY_SPACE + t->adjust) / 8);
 
 	(void)r;
-	if (i >= v->words_n || t->adjust % 8 || !pf_trace_in_code(t, v->words[i] - 1))
+	if (t->adjust % 8 || !pf_trace_in_code(t, word - 1))
 		return 0;
-	*offset = v->words[i] - 1 - t->code;
+	*offset = word - 1 - t->code;
 	return 1;
 }
 
@@ -122,26 +131,27 @@ int pf_trace_exit_number(const struct pf_luajit_view *v, struct pf_trace *t, uin
 {
 	enum { PUSH = 0x6a };
 	const struct pf_registers *r = v->r;
-	uint32_t i;
-	uint64_t upper;
+	uint64_t lower, upper;
 	unsigned char code[2];
+	uint32_t i;
 
 	if (!pf_trace_read_numbered(v, (uint32_t)v->vmstate, t))
 		return 0;
 	i = (PF_LUAJIT_ENTRY_SPACE + t->adjust) / 8;
-	upper = i + 1 < v->words_n ? v->words[i + 1] : 0;
+	lower = pf_luajit_c_word(v, i);
+	upper = pf_luajit_c_word(v, i + 1);
 	if (r->sp == v->cframe - PF_LUAJIT_ENTRY_SPACE - t->adjust) {
 		if (!pf_luajit_read(v, code, r->ip, sizeof code) || code[0] != PUSH)
 			return 0;
 		*k = code[1];
 		return *k < t->snapshots_n;
 	}
-	if (i >= v->words_n)
+	if (r->sp > v->cframe - (uint64_t)PF_LUAJIT_SLOT * (i + 1))
 		return 0;
-	if (v->words[i] == r->general[PF_X86_R15])
+	if (lower == r->general[PF_X86_R15])
 		*k = (uint32_t)r->general[PF_TRACE_EXIT];
-	else if (v->words[i] + 0x80 < 0x100 && upper < 0x80)
-		*k = (uint32_t)(upper << 8 | (v->words[i] & 0xff));
+	else if (lower + 0x80 < 0x100 && upper < 0x80)
+		*k = (uint32_t)(upper << 8 | (lower & 0xff));
 	else
 		return 0;
 	return *k < t->snapshots_n;

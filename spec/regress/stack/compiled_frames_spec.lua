@@ -1,0 +1,110 @@
+-- The stories: two reasons why a function of compiled code was not found.
+--
+-- A trace that keeps many values on the C stack has a large frame there. The unwinder looked for the return address of a called C
+-- function in the 64 words nearest to the interpreter's frame, so all samples in calls from such a trace, 97 % of them in one
+-- program, were shown on the first line of the function.
+--
+-- Once a program has made several closures of one function, the compiler compares the called function's code instead of its
+-- object. The unwinder took any constant of the trace that a byte made look like a function, and showed functions that do not
+-- exist, with names like "?:329517". A side trace has no such constant, because its parent has compared the function already;
+-- there the frame was missing.
+local perf = require "perf"
+local profiling = require "spec.support.profiling"
+
+local PAGES = 65536 -- a multiple of all sizes of a page
+
+describe("compiled code", function()
+  local ffi, at, size
+
+  before_each(function()
+    requires { lua = "luajit", registers = true, perf_open = true, nosan = true }
+    ffi = require "ffi"
+    pcall(ffi.cdef, [[
+      void *mmap(void *, size_t, int, int, int, long); int munmap(void *, size_t);
+      int frames_spec_drop(void *, size_t, int) __asm__("madvise");
+      void frames_spec_touch(void *, int, size_t) __asm__("memset");]])
+    size = PAGES
+    at = ffi.cast("char *", ffi.C.mmap(nil, size, 3, 0x22, -1, 0))
+  end)
+  after_each(function()
+    if at then ffi.C.munmap(at, size) end
+    at = nil
+  end)
+
+  -- Makes a function of the lines; FAULT stands for a statement with one page fault.
+  local function program(lines)
+    local text = "local C, at, size = ... " .. table.concat(lines, "\n")
+    return assert(loadstring(text:gsub("FAULT", "C.frames_spec_drop(at, size, 4) C.frames_spec_touch(at, 1, 1)"), "=program"))(
+      ffi.C, at, size)
+  end
+
+  local function profile(run, ...) return perf.profile({ event = "page-faults", period = 1 }, run, ...) end
+
+  it("with many values on the C stack is shown on its lines", function()
+    local LINES = 30
+    local lines = {
+      "local n, kid, list = 0, {}, {} for i = 1, 100 do kid[i] = i list[i] = 0 end",
+      "local function key(a) local k = kid[a] if not k then k = a kid[a] = k end return k end",
+      "return function(count) for i = 1, count do",
+    }
+    local first = #lines + 1
+    for i = 1, LINES do lines[#lines + 1] = ("n = n + 1 list[n %% 64 + 1] = key(%d) FAULT"):format(i) end
+    lines[#lines + 1] = "end end"
+    local prof = profile(program(lines), 500)
+    for i = first, first + LINES - 1 do
+      assert.is_true(profiling.on_line(prof, i) >= 500, ("line %d: %s"):format(i, profiling.text(prof)))
+    end
+    assert.is_nil((prof.failures or {})["no trace"], profiling.text(prof))
+  end)
+
+  it("that calls many closures of one function has a frame for each call", function()
+    local run = program {
+      "local n, acc, s = 0, 0, '' local T, U, V, W = {}, {}, {}, {}",
+      "local function leaf() n = n + 1 if n % 5 == 0 then FAULT end return n end",
+      "local function work() for i = 1, 10 do",
+      "s = s:sub(1, 3) .. n",
+      "n = n + 1 FAULT",
+      "local function inner(a, b)",
+      "if n % 3 == 0 then acc = acc + 1 end",
+      "leaf(a)",
+      "n = n + 1 FAULT",
+      "V = { n, acc }",
+      "leaf(a)",
+      "n = n + 1 FAULT",
+      "W[a % 4] = a U[n % 8] = T W[b % 4] = a",
+      "for k = 1, n % 4 do acc = acc + k end",
+      "leaf(b)",
+      "end",
+      "n = n + 1 FAULT",
+      "leaf(i)",
+      "inner(i, n)",
+      "n = n + 1 FAULT",
+      "inner(n, i)",
+      "end end",
+      "return function(count) for _ = 1, count do work() end end",
+    }
+    local prof = profile(run, 300)
+    local chains = { ["leaf inner work main"] = 0, ["leaf work main"] = 0, ["inner work main"] = 0, ["work main"] = 0, main = 0 }
+    local function name(line)
+      if line == 2 then return "leaf" end
+      if line >= 6 and line <= 16 then return "inner" end
+      return line <= 22 and "work" or "main"
+    end
+    for _, sample in ipairs(prof:samples()) do
+      local chain, last = {}, 0
+      for i, frame in ipairs(sample.stack) do
+        if frame.name:find("program:", 1, true) == 1 then chain[#chain + 1], last = name(frame.line), i end
+      end
+      for i = 1, last do
+        local frame = sample.stack[i]
+        assert.is_true(frame.kind ~= "lua" or frame.name:find("program:", 1, true) == 1, profiling.text(prof))
+      end
+      chain = table.concat(chain, " ")
+      assert.is_true(last == 0 or chains[chain] ~= nil, ("%s: %s"):format(chain, profiling.text(prof)))
+      if last > 0 then chains[chain] = chains[chain] + tonumber(sample.weight) end
+    end
+    assert.is_true(chains["leaf inner work main"] > 3000 and chains["leaf work main"] > 500, profiling.text(prof))
+    assert.is_true(chains["inner work main"] >= 12000 and chains["work main"] >= 9000, profiling.text(prof))
+    assert.is_nil((prof.failures or {})["broken frame"], profiling.text(prof))
+  end)
+end)
