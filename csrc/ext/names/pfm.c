@@ -117,32 +117,18 @@ static int l_encode(lua_State *L)
 }
 
 /* Each step takes the lock anew, and rows are pushed without it: a Lua error would never release it. */
-static int pmu_info(int i, pfm_pmu_info_t *info)
-{
-	int r;
-
-	*info = (pfm_pmu_info_t){.size = sizeof *info};
-	LOCKED(r, pfm_get_pmu_info((pfm_pmu_t)i, info));
-	return r;
-}
-
-static int event_info(int index, pfm_event_info_t *info)
-{
-	int r;
-
-	*info = (pfm_event_info_t){.size = sizeof *info};
-	LOCKED(r, pfm_get_event_info(index, PFM_OS_PERF_EVENT_EXT, info));
-	return r;
-}
-
-static int attr_info(int index, int i, pfm_event_attr_info_t *info)
-{
-	int r;
-
-	*info = (pfm_event_attr_info_t){.size = sizeof *info};
-	LOCKED(r, pfm_get_event_attr_info(index, i, PFM_OS_PERF_EVENT_EXT, info));
-	return r;
-}
+#define INFO(type, params, call)                                    \
+	static int type##_info params                               \
+	{                                                           \
+		int r;                                              \
+                                                                    \
+		*info = (pfm_##type##_info_t){.size = sizeof *info}; \
+		LOCKED(r, call);                                    \
+		return r;                                           \
+	}
+INFO(pmu, (int i, pfm_pmu_info_t *info), pfm_get_pmu_info((pfm_pmu_t)i, info))
+INFO(event, (int index, pfm_event_info_t *info), pfm_get_event_info(index, PFM_OS_PERF_EVENT_EXT, info))
+INFO(event_attr, (int index, int i, pfm_event_attr_info_t *info), pfm_get_event_attr_info(index, i, PFM_OS_PERF_EVENT_EXT, info))
 
 static int next_event(int index)
 {
@@ -185,7 +171,7 @@ static void push_attributes(lua_State *L, int index, int n)
 
 	lua_newtable(L);
 	for (int i = 0; i < n; i++) {
-		if (attr_info(index, i, &info) != PFM_SUCCESS)
+		if (event_attr_info(index, i, &info) != PFM_SUCCESS)
 			continue;
 		lua_createtable(L, 0, 3);
 		pb_set_text(L, "name", info.name);
