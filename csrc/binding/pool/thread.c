@@ -90,15 +90,11 @@ static void *main_of_thread(void *p)
 static struct worker *new_worker(const char *code, size_t size)
 {
 	struct worker *w = calloc(1, sizeof *w + size);
-	pthread_condattr_t monotonic;
 
 	if (!w)
 		return NULL;
 	pthread_mutex_init(&w->lock, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&w->ended, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	pf_clock_condition(&w->ended);
 	atomic_init(&w->owners, 1);
 	w->size = size;
 	memcpy(w->code, code, size);

@@ -1,7 +1,5 @@
 #include "core/base/clock.h"
 
-#include <pthread.h>
-
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static uint64_t base;
 
@@ -26,6 +24,16 @@ double pf_clock_skew(void)
 	uint64_t from = pf_clock_base();
 
 	return (double)(int64_t)(zero_now() - from);
+}
+
+void pf_clock_condition(pthread_cond_t *c)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(c, &attr);
+	pthread_condattr_destroy(&attr);
 }
 
 double pf_clock_wall(void)

@@ -2,6 +2,7 @@
 #ifndef PF_CLOCK_H
 #define PF_CLOCK_H
 
+#include <pthread.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -26,6 +27,9 @@ static inline struct timespec pf_clock_after(int64_t ns)
 
 	return (struct timespec){.tv_sec = (time_t)(at / 1000000000u), .tv_nsec = (long)(at % 1000000000u)};
 }
+
+/* A condition whose waits end by CLOCK_MONOTONIC. */
+void pf_clock_condition(pthread_cond_t *c);
 
 /* The time of day, in nanoseconds since 1970, at the zero of CLOCK_MONOTONIC, as first determined in this process. It is
  * constant. */

@@ -22,15 +22,11 @@ struct pf_channel {
 struct pf_channel *pf_channel_new(size_t most)
 {
 	struct pf_channel *c = calloc(1, sizeof *c);
-	pthread_condattr_t attr;
 
 	if (!c)
 		return NULL;
 	pthread_mutex_init(&c->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&c->changed, &attr);
-	pthread_condattr_destroy(&attr);
+	pf_clock_condition(&c->changed);
 	c->last = &c->first;
 	c->most = most;
 	c->refs = 1;

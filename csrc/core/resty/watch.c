@@ -317,7 +317,6 @@ static void *watch(void *arg)
 int pf_watch_start(struct pf_watch *w)
 {
 	struct pf_watch *none = NULL;
-	pthread_condattr_t attr;
 	sigset_t all, before;
 	char path[64];
 	int r;
@@ -334,10 +333,7 @@ int pf_watch_start(struct pf_watch *w)
 	snprintf(path, sizeof path, "/proc/self/task/%d/syscall", w->tid);
 	w->syscall_fd = pf_sys->open(path, O_RDONLY, 0); /* without it, turns are seen without a stack */
 	pthread_mutex_init(&w->mutex, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&w->changed, &attr);
-	pthread_condattr_destroy(&attr);
+	pf_clock_condition(&w->changed);
 	pf_signal_take(&urgent);
 	/* The program's signals must be handled by its own threads. */
 	sigfillset(&all);
