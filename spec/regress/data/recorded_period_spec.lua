@@ -13,7 +13,7 @@ it("perf.record takes one sample for each period of a software event", function(
   requires { perf_open = "user" }
   util.with_directory(function(dir)
     local all, some = record(dir .. "/1.data", 1), record(dir .. "/10.data", 10)
-    assert.is_true(all >= 50, all)
+    assert.is_true(all >= 20, all) -- few where one fault maps many pages
     assert.is_true(some >= all / 20 and some <= all / 5, ("%d samples, %d of every 10"):format(all, some))
     assert.equal(all, load(dir .. "/1.data")[1].total)
     assert.equal(10 * some, load(dir .. "/10.data")[1].total)

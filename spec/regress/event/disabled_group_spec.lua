@@ -1,6 +1,7 @@
 -- The story: when the leader of a disabled group was closed, the kernel made its members independent events, and they began to
 -- count. A Group's wall time ran while the group was disabled and was not reset, so that a thread that had used a CPU for 50 ms
 -- and was then not counted showed 0.1 CPUs. ev:modify() of a breakpoint disabled it, and its name kept the old address.
+local core = require "perf.core"
 local perf = require "perf"
 local kit = require "testkit"
 
@@ -113,11 +114,13 @@ describe("Event:modify", function()
   it("says what is wrong with the place", function()
     requires { perf_open = true }
     local ev = assert(perf.open(perf.breakpoint { addr = 0x1000, len = 4, access = "w" }))
-    local ok, message, code = ev:modify { bp_len = 3 }
+    local ok, message, code = ev:modify { bp_len = 9 }
     assert.is_nil(ok)
     assert.equal("EINVAL", code)
-    assert.matches("modify: Invalid argument (bp_len is 3, and must be 1, 2, 4 or 8)", message, 1, true)
-    assert.matches("bp_addr 0x1002 is not a multiple of bp_len 4", select(2, ev:modify { bp_addr = 0x1002 }), 1, true)
+    assert.matches("modify: Invalid argument (bp_len is 9, and must be 1, 2, 4 or 8)", message, 1, true)
+    if select(2, core.uname()) ~= "aarch64" then -- arm64 has watchpoints at any address
+      assert.matches("bp_addr 0x1002 is not a multiple of bp_len 4", select(2, ev:modify { bp_addr = 0x1002 }), 1, true)
+    end
     ev:close()
   end)
 end)
