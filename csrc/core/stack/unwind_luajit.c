@@ -106,6 +106,15 @@ static int is_builtin_pc(const struct pf_luajit_view *v, const struct pf_luajit_
 	return f->id && (pc == f->code + PF_LUAJIT_INSTRUCTION || pc == pf_luajit_word(v, base - PF_LUAJIT_SLOT)) && has_caller(v, base);
 }
 
+/* C code has called the frame with this base, from a hook or a finalizer while f was running. Find the pc that f has saved: the newest
+ * frame on the C stack is still that of the call, or already f's. */
+static uint64_t pc_below_c(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t base, uint64_t outer)
+{
+	const uint64_t below = pf_luajit_cframe_below(v, v->cframe, base), pc = pf_luajit_saved_pc(v, pf_luajit_cframe_of(v, below, outer));
+
+	return pf_luajit_holds(f, pc) ? pc : pf_luajit_saved_pc(v, pf_luajit_cframe_of(v, v->cframe, outer));
+}
+
 /* The function with this base is returning, or has overwritten its link with its result; the caller of this function has found
  * the link elsewhere. Report the frame that the link leads to. */
 static int top_of_caller(const struct pf_luajit_view *v, struct top *t, uint64_t base, uint64_t link)
@@ -124,7 +133,7 @@ static int top_of_caller(const struct pf_luajit_view *v, struct top *t, uint64_t
 		if ((link & PF_LINK_MASK_P) == PF_LINK_CONTINUATION)
 			return take(t, outer, pf_luajit_word(v, base - 3 * PF_LUAJIT_SLOT));
 		if ((link & PF_LINK_MASK_P) != PF_LINK_VARARG)
-			return take(t, outer, f.id ? 0 : pf_luajit_saved_pc(v, pf_luajit_cframe_of(v, v->cframe, outer)));
+			return take(t, outer, f.id ? 0 : pc_below_c(v, &f, base, outer));
 		base = outer;
 		link = pf_luajit_word(v, base - PF_LUAJIT_SLOT);
 	}

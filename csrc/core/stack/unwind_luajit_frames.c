@@ -173,8 +173,7 @@ uint64_t pf_luajit_saved_pc(const struct pf_luajit_view *v, uint64_t cframe)
 	return cframe ? pf_luajit_word(v, cframe + v->l->cframe_pc) : 0;
 }
 
-/* C code called this frame: continue on the C stack with the frame of that code. */
-static uint64_t below_c(const struct pf_luajit_view *v, uint64_t cframe, uint64_t base)
+uint64_t pf_luajit_cframe_below(const struct pf_luajit_view *v, uint64_t cframe, uint64_t base)
 {
 	cframe = pf_luajit_cframe_of(v, cframe, base);
 	return cframe ? pf_luajit_previous_cframe(v, cframe) : 0;
@@ -231,13 +230,13 @@ static void thread_frames(struct pf_luajit_view *v, uint64_t base, uint64_t pc, 
 			pf_luajit_read(v, continuation, base - 4 * PF_LUAJIT_SLOT, sizeof continuation);
 			pc = continuation[1];
 			if (continuation[0] == CALLBACK) {
-				cframe = below_c(v, cframe, base);
+				cframe = pf_luajit_cframe_below(v, cframe, base);
 				pc = pf_luajit_saved_pc(v, pf_luajit_cframe_of(v, cframe, outer));
 			}
 		} else if ((frame[1] & PF_LINK_MASK_P) == PF_LINK_VARARG) {
 			v->skip = 1;
 		} else if ((frame[1] & PF_LINK_MASK) == PF_LINK_C) {
-			cframe = below_c(v, cframe, base);
+			cframe = pf_luajit_cframe_below(v, cframe, base);
 			pc = pf_luajit_saved_pc(v, pf_luajit_cframe_of(v, cframe, outer));
 		}
 		if (outer >= base) {

@@ -141,6 +141,8 @@ uint64_t pf_luajit_previous_cframe(const struct pf_luajit_view *v, uint64_t cfra
 /* C code can be called with a frame on the C stack but none on Lua's (lua_cpcall, the compiler). Such a frame has a negative
  * number of results: the place on Lua's stack where it was called. Skip those that are newer than the frame with this base. */
 uint64_t pf_luajit_cframe_of(const struct pf_luajit_view *v, uint64_t cframe, uint64_t base);
+/* C code called the frame with this base: the frame of that code on the C stack; 0: none. */
+uint64_t pf_luajit_cframe_below(const struct pf_luajit_view *v, uint64_t cframe, uint64_t base);
 /* The address that the interpreter has saved in its frame. */
 uint64_t pf_luajit_saved_pc(const struct pf_luajit_view *v, uint64_t cframe);
 /* Is it the base of a thread's outermost frame, which has no function? */
