@@ -176,7 +176,7 @@ return {
     { "top", "([n])", "The lines, functions and zones with the largest weight." },
     { "samples", "()", "Every different stack, the heaviest first." },
     { "timeline", "()", "The single samples, in the order of their times." },
-    { "diff", "(before)", "Compare a profile with an earlier one of the same event." },
+    { "diff", "(before, [n])", "Compare a profile with an earlier one of the same event." },
     { "folded", "([path])", "Write a profile as folded stacks." },
     { "flamegraph", "([path], [options])", "Write a profile as a flame graph." },
     { "speedscope", "([path])", "Write a profile for www.speedscope.app." },

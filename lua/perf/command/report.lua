@@ -86,7 +86,7 @@ end
 
 local function print_tables(list, opts, before)
   local parts = {}
-  for i, prof in ipairs(list) do parts[i] = tostring(before and prof:diff(before) or prof:top(opts.lines)) end
+  for i, prof in ipairs(list) do parts[i] = tostring(before and prof:diff(before, opts.lines) or prof:top(opts.lines)) end
   local text = table.concat(parts, "\n\n\n") .. "\n"
   if opts.output then
     return require "perf.base.file".write(opts.output, function(put) put(text) end)

@@ -369,6 +369,7 @@ describe("luaperf report", function()
       assert.matches("^<!DOCTYPE html>", (shell(dir, "luaperf report --html | head -n 1")))
       assert.matches("^<!DOCTYPE html>", (shell(dir, "luaperf report luaperf.json -o a.html; head -n 1 a.html")))
       assert.equal(tostring(prof:diff(prof)) .. "\n", (shell(dir, "luaperf report --diff luaperf.json luaperf.json")))
+      assert.equal(tostring(prof:diff(prof, 2)) .. "\n", (shell(dir, "luaperf report -n 2 --diff luaperf.json luaperf.json")))
       assert.matches('"diff":true', (shell(dir, "luaperf report --diff luaperf.json --html luaperf.json")))
       assert.equal("task-clock: 100.000 ms in 6 samples\n",
         (shell(dir, "luaperf report -o a.data; luaperf report a.data | head -n 1")))

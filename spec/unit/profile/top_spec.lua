@@ -51,6 +51,29 @@ describe("perf.profile.report.top", function()
     assert.matches("function\n +9 +100.0 +9 +100.0 +read_zero", text)
   end)
 
+  -- The story: the number limited only the text: the values had all rows.
+  it("limits the values to the requested number of rows, and counts the others", function()
+    local all, top = profiles.program():top(), profiles.program():top(2)
+    assert.same({ all.lines[1], all.lines[2] }, top.lines)
+    assert.same({ all.functions[1], all.functions[2] }, top.functions)
+    assert.same({ lines = #all.lines - 2, functions = #all.functions - 2, zones = 0 }, top.more)
+    assert.same({ lines = 0, functions = 0, zones = 0 }, all.more)
+    assert.same(all.lines, profiles.program():top(math.huge).lines)
+    assert.equal(all.total, top.total)
+    assert.matches("Lua line\n50.000 ms +50.0 +50.000 ms +50.0 +app.lua:12 parse\n", tostring(top))
+    -- The heaviest stack has no Lua line: the table of lines is still shown.
+    assert.matches("Lua line", tostring(profiles.new({ { weight = 9, "K:read_zero" }, { weight = 1, "a.lua:1 f" } }):top(1)))
+  end)
+
+  it("shows 20 rows of all values without a number", function()
+    local stacks = {}
+    for i = 1, 30 do stacks[i] = { weight = i, ("a.lua:%d f"):format(i) } end
+    local prof = profiles.new(stacks)
+    assert.equal(30, #prof:top().lines)
+    assert.matches("a.lua:11 f\n +... and 10 more\n", tostring(prof))
+    assert.matches("a.lua:1 f\n", tostring(prof:top(30)) .. "\n")
+  end)
+
   it("shows the requested number of rows", function()
     local text = tostring(profiles.program():top(2))
     assert.matches("app.lua:14 parse\n +%.%.%. and 6 more\n", text)
@@ -100,6 +123,15 @@ describe("perf.profile.report.diff", function()
     assert.near(0.1, d.lines[3].change, 1e-9)
     assert.equal("task-clock: before 40 ns, after 100 ns", tostring(d):match "^[^\n]*")
     assert.truthy(tostring(d):find(" 20 ns  50.0   0 ns   0.0   -50.0  a.lua:2 g", 1, true), tostring(d))
+  end)
+
+  it("has the requested number of rows", function()
+    local d = after:diff(before, 1)
+    assert.same({ "a.lua:2 g" }, { d.lines[1].name, (d.lines[2] or {}).name })
+    assert.equal(2, d.more.lines)
+    assert.matches("a.lua:2 g\n +%.%.%. and 2 more\n", tostring(d))
+    assert.error_matches(function() after:diff(before, 0) end,
+      "bad argument #2 to 'diff' %(positive integer expected, got 0%)")
   end)
 
   it("draws a flame graph", function()

@@ -11,8 +11,6 @@ local M = {}
 local Difference = {}
 Difference.__index = Difference
 
-local ROWS = 20
-
 -- Join the rows of two tables by name, the largest change first.
 local function join(before, after, whole_before, whole_after)
   local rows, by_name = {}, {}
@@ -44,15 +42,17 @@ end
 --- Compare a profile with an earlier one of the same event.
 -- @function Profile:diff
 -- @tparam Profile before
+-- @tparam[opt] integer n (since 0.2.0) as for `top`
 -- @treturn Difference
-function M.diff(prof, before)
+function M.diff(prof, before, n)
   if type(before) ~= "table" or type(before.samples) ~= "function" then
     argument.raise_in_method("diff", "Profile expected, got " .. type(before), 2)
   end
+  top.check_rows(n, "diff", 3)
   local a, b = top.top(before), top.top(prof)
+  local lines, functions = join(a.lines, b.lines, a.whole, b.whole), join(a.functions, b.functions, a.whole, b.whole)
   return setmetatable({ event = prof.event, unit = prof.unit or "", after = prof, before = before, totals = { a.total, b.total },
-    lines = join(a.lines, b.lines, a.whole, b.whole),
-    functions = join(a.functions, b.functions, a.whole, b.whole) }, Difference)
+    more = top.limit({ lines = lines, functions = functions }, n), lines = lines, functions = functions, n = n }, Difference)
 end
 
 --- The difference as a flame graph: red has a larger share than before, blue a smaller one.
@@ -63,21 +63,22 @@ function Difference:flamegraph(path)
 end
 argument.check_methods(Difference, "Difference", "flamegraph")
 
-local function part(d, heading, rows)
-  local cells = { { "before", "%", "after", "%", "change", heading } }
-  for i = 1, math.min(ROWS, #rows) do
+local function part(d, heading, name)
+  local rows, cells = d[name], { { "before", "%", "after", "%", "change", heading } }
+  local shown, rest = top.shown(rows, d.n, d.more[name])
+  for i = 1, shown do
     local row = rows[i]
     cells[i + 1] = { text.amount(row.before, d.unit), ("%.1f"):format(100 * row.before_share), text.amount(row.after, d.unit),
       ("%.1f"):format(100 * row.after_share), ("%+.1f"):format(100 * row.change), text.line(row.name) }
   end
-  if #rows > ROWS then cells[#cells + 1] = { "", "", "", "", "", ("... and %d more"):format(#rows - ROWS) } end
+  if rest then cells[#cells + 1] = { "", "", "", "", "", rest } end
   return format.align(cells, { true, true, true, true, true })
 end
 
 function Difference.__tostring(d)
   local title = ("%s: before %s, after %s"):format(d.event, text.amount(d.totals[1], d.unit), text.amount(d.totals[2], d.unit))
   if #d.lines == 0 then return title .. "\nno samples" end
-  return table.concat({ title, part(d, "Lua line", d.lines), part(d, "function", d.functions) }, "\n\n")
+  return table.concat({ title, part(d, "Lua line", "lines"), part(d, "function", "functions") }, "\n\n")
 end
 
 return M

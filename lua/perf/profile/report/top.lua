@@ -9,6 +9,7 @@ local format = require "perf.base.format"
 local keys = require "perf.base.keys"
 local lua_frame = require "perf.profile.lua_frame"
 local memo = require "perf.base.memo"
+local pairs_of = require "perf.base.pairs"
 local text = require "perf.profile.report.frame_names"
 
 local M = {}
@@ -16,7 +17,7 @@ local M = {}
 local Top = {}
 Top.__index = Top
 
-local DEFAULT = 20
+M.SHOWN = 20 -- rows of a table as text, if no number is given
 
 -- Sums of weights by name.
 local function tally()
@@ -42,6 +43,34 @@ local function sort(rows)
   return rows
 end
 
+-- Check the number of rows that a report's method got as an argument.
+-- @string method its name
+-- @int arg the argument's number
+function M.check_rows(n, method, arg)
+  local wrong = n ~= nil and n ~= math.huge and checks.wrong({ "n", "integer", least = 1 }, n)
+  if wrong then argument.raise_in_method(method, wrong, arg) end
+end
+
+-- Keep the first n rows of each table.
+-- @tab tables {name = rows}
+-- @int[opt] n nil: keep all
+-- @return {name = the number of removed rows}
+function M.limit(tables, n)
+  local more = {}
+  for name, rows in pairs_of(tables) do
+    more[name] = math.max(0, #rows - (n or #rows))
+    for i = #rows, #rows - more[name] + 1, -1 do rows[i] = nil end
+  end
+  return more
+end
+
+-- How many rows of a table the text shows, and the text about the others, or nil.
+function M.shown(rows, n, more)
+  local shown = math.min(n or M.SHOWN, #rows)
+  local left = #rows - shown + more
+  return shown, left > 0 and ("... and %d more"):format(left) or nil
+end
+
 -- The name of a frame's function.
 local function function_of(f)
   if not lua_frame.is(f) then return f.name end
@@ -56,15 +85,22 @@ local function rows_of(add_line, add_function)
   end)
 end
 
+local function has_lua(rows)
+  for _, row in ipairs(rows) do
+    if lua_frame.is(row) then return true end
+  end
+  return false
+end
+
 --- The lines, functions and zones with the largest weight. A stack's weight belongs to its innermost Lua line, as `self`; every
 -- other line of the stack has it in its `total`, once. The table of functions uses the innermost frame of any kind.
 -- @function Profile:top
--- @tparam[opt=20] integer n rows of each table as text
--- @treturn table `{lines=, functions=, zones=, total=, unit=, event=}`, which prints as tables: each an array, the largest first,
--- of `{name=, self=, total=, count=, kind=, file=, line=, func=}`, where `count` is the number of its own samples
+-- @tparam[opt] integer n the largest number of rows of each table; without it they have all rows, of which the text shows 20
+-- @treturn table `{lines=, functions=, zones=, more=, total=, unit=, event=}`, which prints as tables. `lines`, `functions` and
+-- `zones` are arrays, the largest first, of `{name=, self=, total=, count=, kind=, file=, line=, func=}`, where `count` is the
+-- number of its own samples; `more` (since 0.2.0) has the numbers of rows that `n` left out: `{lines=, functions=, zones=}`
 function M.top(prof, n)
-  local wrong = n ~= nil and n ~= math.huge and checks.wrong({ "n", "integer", least = 1 }, n)
-  if wrong then argument.raise_in_method("top", wrong, 2) end
+  M.check_rows(n, "top", 2)
   local lines, add_line = tally()
   local functions, add_function = tally()
   local zones, add_zone = tally()
@@ -99,10 +135,12 @@ function M.top(prof, n)
       zone.self, zone.total, zone.count = zone.self + weight, zone.total + weight, zone.count + count
     end
   end
-  local total = number(prof.total)
-  return setmetatable({ lines = sort(lines), functions = sort(functions), zones = sort(zones), event = prof.event,
+  local total, tables = number(prof.total), { lines = sort(lines), functions = sort(functions), zones = sort(zones) }
+  -- Without Lua lines (a perf.data file of another program) the table of lines would be that of functions again.
+  local by_line = has_lua(lines) or #functions == 0
+  return setmetatable({ more = M.limit(tables, n), lines = lines, functions = functions, zones = zones, event = prof.event,
     unit = prof.unit or "", total = total, whole = total > 0 and total or sum, sampled = sum, lost = number(prof.lost),
-    samples = number(prof.sample_count), freq = prof.freq, period = prof.period, rows = n or DEFAULT,
+    samples = number(prof.sample_count), freq = prof.freq, period = prof.period, n = n, by_line = by_line,
     method = prof.method, method_reason = prof.method_reason, failures = prof.failures }, Top)
 end
 
@@ -128,22 +166,16 @@ local function title(top)
   return table.concat(lines, "\n")
 end
 
-local function part(top, heading, rows)
-  local cells = { { "self", "%", "total", "%", heading } }
-  for i = 1, math.min(top.rows, #rows) do
+local function part(top, heading, name)
+  local rows, cells = top[name], { { "self", "%", "total", "%", heading } }
+  local shown, rest = M.shown(rows, top.n, top.more[name])
+  for i = 1, shown do
     local row = rows[i]
     cells[i + 1] = { text.amount(row.self, top.unit), text.percent(row.self, top.whole),
       text.amount(row.total, top.unit), text.percent(row.total, top.whole), text.line(row.name) }
   end
-  if #rows > top.rows then cells[#cells + 1] = { "", "", "", "", ("... and %d more"):format(#rows - top.rows) } end
+  if rest then cells[#cells + 1] = { "", "", "", "", rest } end
   return format.align(cells, { true, true, true, true })
-end
-
-local function has_lua(rows)
-  for _, row in ipairs(rows) do
-    if lua_frame.is(row) then return true end
-  end
-  return false
 end
 
 function Top.__tostring(top)
@@ -152,10 +184,9 @@ function Top.__tostring(top)
     parts[2] = "no samples"
     return table.concat(parts, "\n")
   end
-  -- Without Lua lines (a perf.data file of another program) this table would be the table of functions again.
-  if has_lua(top.lines) or #top.functions == 0 then parts[2] = part(top, "Lua line", top.lines) end
-  if #top.functions > 0 then parts[#parts + 1] = part(top, "function", top.functions) end
-  if #top.zones > 0 then parts[#parts + 1] = part(top, "zone", top.zones) end
+  if top.by_line then parts[2] = part(top, "Lua line", "lines") end
+  if #top.functions > 0 then parts[#parts + 1] = part(top, "function", "functions") end
+  if #top.zones > 0 then parts[#parts + 1] = part(top, "zone", "zones") end
   return table.concat(parts, "\n\n")
 end
 
