@@ -11,6 +11,7 @@ end
 
 describe("an exporter", function()
   it("has settings for https without the option", function()
+    requires { module = "socket" }
     local exporter = require "perf".exporter.zipkin { endpoint = "https://localhost:9411" }
     assert.same({}, exporter.tls)
     assert.is_table((exporter:transport()))

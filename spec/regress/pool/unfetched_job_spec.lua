@@ -33,6 +33,7 @@ describe("an ended job without a caller that fetches its results", function()
 
   -- The sender's finalizer is newer than the pool's when the tracer connects later.
   it("has a span that is sent when the tracer has connected after the pool was made", function()
+    requires { module = "socket" }
     local server = backend.start()
     local output, status = util.shell(([[timeout -s KILL 60 %s -e '
       local perf = require "perf"
