@@ -49,7 +49,7 @@ static int l_functions(lua_State *L)
 	FUNCTION(admit);
 	FUNCTION(main);
 	FUNCTION(end);
-	FUNCTION(finish_logged);
+	FUNCTION(finish);
 	FUNCTION(route);
 	FUNCTION(merge);
 	FUNCTION(settle);

@@ -1,4 +1,4 @@
-/* Requests and their turns. Their counts are in resty/accounting_sums.c. */
+/* Requests and their turns. Their counts are in resty/accounting_sums.c, the reports of their ends in resty/accounting_ends.c. */
 #include "core/resty/accounting_state.h"
 
 #include <errno.h>
@@ -118,30 +118,12 @@ static uint32_t ask(const void *function, const void *request)
 	return v > 0 ? (uint32_t)v : 0;
 }
 
-static struct pf_accounting_end *add_end(const struct pf_accounting *a, const void *request, size_t n)
-{
-	pf_accounting_add_end *add = (pf_accounting_add_end *)(uintptr_t)a->add_end;
-
-	return add ? add((void *)(uintptr_t)request, n) : NULL;
-}
-
-/* Whether the list of a request has a mark. A later request at the same address does not have it. */
-static int has_mark(const struct pf_accounting *a, const void *request, const struct pf_accounting_end *mark)
-{
-	const struct pf_accounting_end *e = add_end(a, request, 0); /* it may be where the mark was */
-
-	do
-		e = e ? e->next : NULL;
-	while (e && e != mark);
-	return e != NULL;
-}
-
 /* Whether this is the request that ended last. */
 static int is_ending(const struct pf_accounting *a, const void *request, uint32_t phase)
 {
 	if (a->ended != request || !a->add_end)
 		return a->ended == request && phase == a->after;
-	return has_mark(a, request, a->ended_mark);
+	return pf_accounting_has_mark(a, request);
 }
 
 static void note_end(struct pf_accounting *a, const void *request)
@@ -149,11 +131,13 @@ static void note_end(struct pf_accounting *a, const void *request)
 	uint32_t method;
 
 	a->ended = request;
-	a->ended_mark = add_end(a, request, 0);
+	pf_accounting_mark(a, request);
 	if (!a->waits)
 		return;
 	method = ask(a->get_method, request);
 	a->ended_at = clock_now(a);
+	if (!a->owner && a->ended_at - a->mark[0] > PF_WAITS_NO_SLEEP)
+		read_counters(a); /* the thread may have slept since the last turn */
 	a->status = ask(a->get_status, request) & 0xffff;
 	a->method = method ? (uint32_t)__builtin_ctz(method) : 0;
 }
@@ -168,36 +152,6 @@ void pf_accounting_end(struct pf_accounting *a, const void *request)
 	if (e->account != PF_ACCOUNTING_NONE && a->account == e->account)
 		abandon_turn(a);
 	note_end(a, request);
-}
-
-struct end {
-	struct pf_accounting *accounting;
-	const void *request;
-};
-
-static void on_end(void *data)
-{
-	const struct end *end = data;
-	struct pf_accounting *a = end->accounting;
-
-	a->ends--;
-	if (a->meter)
-		pf_accounting_end(a, end->request);
-	else if (a->ends == 0)
-		free(a);
-}
-
-/* Ask the host to call on_end when a request ends. */
-static int ask_for_end(struct pf_accounting *a, const void *request)
-{
-	struct pf_accounting_end *e = add_end(a, request, sizeof(struct end));
-
-	if (!e)
-		return -ENOMEM;
-	*(struct end *)e->data = (struct end){a, request};
-	e->handler = on_end;
-	a->ends++;
-	return 0;
 }
 
 /* Let a request share the account of a known one. */
@@ -235,7 +189,7 @@ int pf_accounting_admit(struct pf_accounting *a, const void *request, const void
 		return share_account(a, request, parent, route);
 	close_ended(a);
 	pf_accounting_finish(a, request);
-	if (pf_accounting_room(a, counted) < 0 || (a->add_end && !ended && ask_for_end(a, request) < 0))
+	if (pf_accounting_room(a, counted) < 0 || (a->add_end && !ended && pf_accounting_ask_for_end(a, request) < 0))
 		return -ENOMEM;
 	if (counted) {
 		account = pf_accounting_take_account(a, (uint32_t)route);
@@ -275,7 +229,7 @@ int pf_accounting_enter(struct pf_accounting *a, const void *request, uint32_t p
 		close_ended(a);
 	e = pf_accounting_find(a, request);
 	if (!e)
-		return phase == a->after && request == a->logged && has_mark(a, request, a->logged_mark) ? 0 : -ENOENT;
+		return phase == a->after && pf_accounting_has_mark(a, request) ? 0 : -ENOENT;
 	if (phase < 1 || phase > a->phases)
 		return -EINVAL;
 	if (e->account == PF_ACCOUNTING_NONE)
@@ -346,6 +300,8 @@ int pf_accounting_back(struct pf_accounting *a, const void *request, uint32_t ph
 	e = pf_accounting_find(a, request);
 	if (!e || e->account == PF_ACCOUNTING_NONE || phase < 1 || phase > a->phases)
 		return 0;
+	if (a->ended && a->ended != request)
+		close_ended(a); /* the reading below is after its end */
 	abandon_turn(a);
 	r = read_counters(a);
 	if (r < 0)
@@ -404,17 +360,6 @@ int pf_accounting_finish(struct pf_accounting *a, const void *request)
 	return (int)pf_accounting_close_account(a, account) + 1;
 }
 
-int pf_accounting_finish_logged(struct pf_accounting *a, const void *request)
-{
-	int r = pf_accounting_finish(a, request);
-
-	if (r >= 0) {
-		a->logged = request;
-		a->logged_mark = add_end(a, request, 0);
-	}
-	return r;
-}
-
 int pf_accounting_settle(struct pf_accounting *a, const void *request)
 {
 	const struct pf_accounting_entry *e = NULL;
@@ -467,6 +412,7 @@ int pf_accounting_open(struct pf_accounting **out, struct pf_meter *meter, uint3
 	a->unattributed = a->zero + a->words;
 	a->last = a->unattributed + a->words;
 	a->whole = a->last + a->words;
+	pf_accounting_open_ends(a);
 	memcpy(a->mark, a->now->v, a->words * sizeof *a->mark);
 	memcpy(a->zero, a->now->v, a->words * sizeof *a->zero);
 	*out = a;
@@ -494,6 +440,7 @@ void pf_accounting_close(struct pf_accounting *a)
 {
 	if (!a)
 		return;
+	pf_accounting_close_ends(a);
 	pf_waits_free(a->waits);
 	free(a->now);
 	free(a->mark);
@@ -504,7 +451,5 @@ void pf_accounting_close(struct pf_accounting *a)
 	free(a->route_sums);
 	free(a->histogram);
 	free(a->requests);
-	a->meter = NULL;
-	if (a->ends == 0)
-		free(a);
+	free(a);
 }

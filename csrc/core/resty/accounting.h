@@ -63,8 +63,9 @@ int pf_accounting_open(struct pf_accounting **out, struct pf_meter *meter, uint3
 void pf_accounting_close(struct pf_accounting *a);
 
 /* How the host reports the end of a request: add(request, n) returns NULL, or a struct that begins as below and whose data points
- * to n bytes that live as long as the request. The host calls handler(data) once, perhaps after pf_accounting_close. The structs of
- * a request form a list, the newest first; the host empties it before it calls the handlers. */
+ * to n bytes that live as long as the request. The host calls handler(data) once, perhaps after pf_accounting_close, but in the same
+ * thread. The structs of a request form a list, the newest first; the host empties it before it calls the handlers. It does so
+ * twice for a request that it terminates, before the phase `after`. */
 struct pf_accounting_end {
 	void (*handler)(void *data);
 	void *data;
@@ -107,10 +108,8 @@ void pf_accounting_end(struct pf_accounting *a, const void *request);
 
 /* Close the account of a request that has ended, and forget all its addresses. Returns 1 + its route, with its counts in `last`;
  * 0 if it was not counted; -ENOENT if it is unknown. If the address is an alias, only the alias is forgotten, and the result is
- * -ENOENT. */
+ * -ENOENT. If the phase `after` is entered once more for the request, pf_accounting_enter returns 0. */
 int pf_accounting_finish(struct pf_accounting *a, const void *request);
-/* The same in the phase `after`. If this phase is entered once more for the request, pf_accounting_enter returns 0. */
-int pf_accounting_finish_logged(struct pf_accounting *a, const void *request);
 
 /* Add a route. Returns its number, from 0, or -ENOMEM. */
 int pf_accounting_route(struct pf_accounting *a);

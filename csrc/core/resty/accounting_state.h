@@ -1,5 +1,5 @@
-/* The state of resty/accounting.c: its requests, the table in which it looks them up by address (resty/accounting_table.c), and
- * the counts of each account (resty/accounting_sums.c). */
+/* The state of resty/accounting.c: its requests, the table in which it looks them up by address (resty/accounting_table.c),
+ * their ends (resty/accounting_ends.c), and the counts of each account (resty/accounting_sums.c). */
 #ifndef PF_ACCOUNTING_STATE_H
 #define PF_ACCOUNTING_STATE_H
 
@@ -26,16 +26,14 @@ struct pf_account {
 
 struct pf_accounting {
 	PF_ACCOUNTING_STATE
+	struct pf_accounting *next; /* of those that are open in this thread */
+	uint64_t number;            /* which no other of this thread has had */
 	struct pf_meter *meter;
 	struct pf_counts *now; /* the newest reading */
 	uint64_t *mark, *zero; /* `words` each: the previous reading, and the first one */
 	uint32_t nested, after;
-	uint32_t ends;     /* ends that the host has still to report; after close (meter is NULL) the last one frees the struct */
 	uint32_t account;  /* of the open turn, or PF_ACCOUNTING_NONE */
-	const void *ended; /* the request that ended last, while its account is open; and what was added to its list then */
-	const struct pf_accounting_end *ended_mark;
-	const void *logged; /* the request that pf_accounting_finish_logged was called for last; the same of it */
-	const struct pf_accounting_end *logged_mark;
+	const void *ended; /* the request that ended last, while its account is open */
 	struct pf_waits *waits; /* NULL: waits are not counted */
 	struct pf_watch *watch; /* the caller's watcher; NULL: none */
 	uint32_t cpu;           /* the word that counts CPU time; 0: none */
@@ -66,6 +64,15 @@ static inline uint64_t *pf_accounting_route_sums_of(const struct pf_accounting *
 void pf_accounting_sum_up(struct pf_accounting *a, uint32_t account);
 /* Add an account to its route, leave its sum in `last`, and free it. Returns the route. */
 uint32_t pf_accounting_close_account(struct pf_accounting *a, uint32_t account);
+
+/* accounting_ends.c: call these when an accounting is opened and closed, in the same thread. */
+void pf_accounting_open_ends(struct pf_accounting *a);
+void pf_accounting_close_ends(struct pf_accounting *a);
+/* Ask the host to report the end of a request to pf_accounting_end. 0 or -ENOMEM. */
+int pf_accounting_ask_for_end(const struct pf_accounting *a, const void *request);
+/* Mark a request that has ended. It keeps the mark until the host frees it; a later request at the same address has none. */
+void pf_accounting_mark(const struct pf_accounting *a, const void *request);
+int pf_accounting_has_mark(const struct pf_accounting *a, const void *request);
 
 /* The entry of an address, or NULL. */
 struct pf_accounting_entry *pf_accounting_find(const struct pf_accounting *a, const void *request);

@@ -6,9 +6,6 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* A worker that ran for all but this time of an interval outside of turns has not slept. */
-enum { NO_SLEEP_NS = 20000 };
-
 /* --- rows ------------------------------------------------------------------------------------ */
 
 static uint32_t *slot_of(const struct pf_waits_table *t, const struct pf_wait_row *rows, uint64_t key)
@@ -184,7 +181,7 @@ void pf_waits_between(struct pf_waits *w, uint64_t now, uint64_t time, uint64_t 
 {
 	struct rusage u;
 
-	if (time <= cpu + NO_SLEEP_NS)
+	if (time <= cpu + PF_WAITS_NO_SLEEP)
 		return;
 	/* The thread slept, or another thread had its CPU. Only a sleep is a voluntary switch. */
 	if (getrusage(RUSAGE_THREAD, &u) < 0 || u.ru_nvcsw != w->sleeps)

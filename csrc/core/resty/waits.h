@@ -16,6 +16,9 @@
 
 enum { PF_WAITS_KEPT = 32, PF_WAITS_ROWS = 4096, PF_WAITS_BUCKETS = 48 };
 
+/* A worker that ran for all but this time (ns) of an interval outside of turns has not slept. */
+enum { PF_WAITS_NO_SLEEP = 20000 };
+
 /* The key of the row for everything that has no row of its own. */
 #define PF_WAITS_OTHER UINT64_MAX
 

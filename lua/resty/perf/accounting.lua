@@ -25,7 +25,7 @@ local signatures = {
   admit = "int (*)(void *, const void *, const void *, int32_t, int, double)",
   main = "void *(*)(void *, const void *)",
   ["end"] = "void (*)(void *, const void *)",
-  finish_logged = "int (*)(void *, const void *)",
+  finish = "int (*)(void *, const void *)",
   route = "int (*)(void *)",
   merge = "void (*)(void *, uint32_t, uint32_t)",
   settle = "int (*)(void *, const void *)",
@@ -42,7 +42,7 @@ local c = {}
 local addresses, members, wait_types, wait_members
 addresses, members, M.BUCKETS, wait_types, wait_members = core.accounting_functions()
 for name, address in pairs_of(addresses) do c[name] = ffi.cast(signatures[name], address) end
-local enter, exit, leave, back, admit, finish = c.enter, c.exit, c.leave, c.back, c.admit, c.finish_logged
+local enter, exit, leave, back, admit, finish = c.enter, c.exit, c.leave, c.back, c.admit, c.finish
 local pointer_type = ffi.typeof(members .. " *")
 ffi.cdef(wait_types)
 local waits_type = ffi.typeof(wait_members .. " *")

@@ -1,0 +1,97 @@
+/* The ends of requests, which the host reports (pf_accounting_add_end). */
+#include "core/resty/accounting_state.h"
+
+#include <errno.h>
+
+/* The open accountings of this thread. */
+static _Thread_local struct pf_accounting *open_here;
+static _Thread_local uint64_t opened_here;
+
+/* The data of a handler. The accounting may be closed by then; its number is never used again. */
+struct end {
+	uint64_t number;
+	const void *request;
+};
+
+void pf_accounting_open_ends(struct pf_accounting *a)
+{
+	a->number = ++opened_here;
+	a->next = open_here;
+	open_here = a;
+}
+
+void pf_accounting_close_ends(struct pf_accounting *a)
+{
+	struct pf_accounting **at = &open_here;
+
+	while (*at && *at != a)
+		at = &(*at)->next;
+	if (*at)
+		*at = a->next;
+}
+
+static struct pf_accounting *open_of(const struct end *end)
+{
+	struct pf_accounting *a = open_here;
+
+	while (a && a->number != end->number)
+		a = a->next;
+	return a;
+}
+
+static struct pf_accounting_end *add_end(const struct pf_accounting *a, const void *request, size_t n)
+{
+	pf_accounting_add_end *add = (pf_accounting_add_end *)(uintptr_t)a->add_end;
+
+	return add ? add((void *)(uintptr_t)request, n) : NULL;
+}
+
+static int ask(const struct pf_accounting *a, const void *request, void (*handler)(void *data))
+{
+	struct pf_accounting_end *e = add_end(a, request, sizeof(struct end));
+
+	if (!e)
+		return -ENOMEM;
+	*(struct end *)e->data = (struct end){a->number, request};
+	e->handler = handler;
+	return 0;
+}
+
+static void on_end(void *data)
+{
+	const struct end *end = data;
+	struct pf_accounting *a = open_of(end);
+
+	if (a)
+		pf_accounting_end(a, end->request);
+}
+
+int pf_accounting_ask_for_end(const struct pf_accounting *a, const void *request)
+{
+	return ask(a, request, on_end);
+}
+
+/* The host empties the list of a request that it terminates again, so the mark has to be added again. */
+static void on_mark(void *data)
+{
+	const struct end *end = data;
+	const struct pf_accounting *a = open_of(end);
+
+	if (a)
+		pf_accounting_mark(a, end->request);
+}
+
+void pf_accounting_mark(const struct pf_accounting *a, const void *request)
+{
+	ask(a, request, on_mark);
+}
+
+int pf_accounting_has_mark(const struct pf_accounting *a, const void *request)
+{
+	const struct pf_accounting_end *e = add_end(a, request, 0);
+
+	do
+		e = e ? e->next : NULL;
+	while (e && !(e->handler == on_mark && ((const struct end *)e->data)->number == a->number));
+	return e != NULL;
+}
