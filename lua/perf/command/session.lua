@@ -58,8 +58,7 @@ function modes.record(opts)
     ok, message = p:start()
     if not ok then p = nil end
   end
-  local most = p and not opts.quiet and (opts.freq and p.attr.sample_freq or opts.period and p.attr.sample_period)
-  if most and most ~= (opts.freq or opts.period) then
+  if p and p.requested and not opts.quiet then
     terminal.error(("%s: samples are at least 50,000 ns apart"):format(p.label))
   end
   if not p then return nil, message end

@@ -163,9 +163,9 @@ function M.make(p, found)
   local list, place = samples_of(found, zone_name)
   local timeline = found.moments and { moments = found.moments, place = place }
   return Profile.new({ event = p.label, unit = p.unit, total = found.total, lost = found.lost, sample_count = found.samples,
-    freq = p.attr.sample_freq, period = p.attr.sample_period, started = p.started, duration_ns = found.duration_ns, pid = p.pid,
-    tid = p.tid, comm = comm, memory = found.memory, timeline_lost = found.beyond, method = p.method,
-    method_reason = p.why, failures = found.failures }, list, timeline)
+    freq = p.attr.sample_freq, period = p.attr.sample_period, requested = p.requested, started = p.started,
+    duration_ns = found.duration_ns, pid = p.pid, tid = p.tid, comm = comm, memory = found.memory,
+    timeline_lost = found.beyond, method = p.method, method_reason = p.why, failures = found.failures }, list, timeline)
 end
 
 return M

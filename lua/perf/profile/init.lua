@@ -49,6 +49,7 @@ end
 
 -- Set the period or frequency: that of the options, else the event's own, else a default by its kind. For events other than
 -- clocks and hardware counters the default is a sample of every occurrence.
+-- @return the requested rate if a clock's limit changed it
 local function set_rate(attr, opts)
   if opts.period then
     attr.sample_period, attr.sample_freq, attr.freq = opts.period, nil, nil
@@ -59,8 +60,10 @@ local function set_rate(attr, opts)
   end
   if not is_clock(attr) then return end
   -- With less time between two signals their handler would leave none to the program, which would never end.
-  if attr.sample_freq then attr.sample_freq = math.min(tonumber(attr.sample_freq), MOST_FREQ) end
-  if attr.sample_period then attr.sample_period = math.max(tonumber(attr.sample_period), LEAST_PERIOD) end
+  local requested = math.floor(tonumber(attr.sample_freq or attr.sample_period))
+  if attr.sample_freq then attr.sample_freq = math.min(requested, MOST_FREQ) end
+  if attr.sample_period then attr.sample_period = math.max(requested, LEAST_PERIOD) end
+  return requested ~= (attr.sample_freq or attr.sample_period) and requested or nil
 end
 
 -- A filter that excludes our own system calls: the return from the signal handler would be a sample and cause another signal, and
@@ -83,10 +86,10 @@ end
 
 local never = { ["syscalls:sys_enter_rt_sigreturn"] = true, ["syscalls:sys_exit_rt_sigreturn"] = true }
 
--- The attr of an event, and the weight of its samples: "exact", "switches" or nil.
+-- The attr of an event, the weight of its samples ("exact", "switches" or nil), and the result of set_rate.
 local function prepare(spec, opts)
   local attr = copy(spec.attrs[1])
-  set_rate(attr, opts)
+  local requested = set_rate(attr, opts)
   attr.disabled, attr.read_format, attr.inherit = true, {}, nil
   attr.sigtrap, attr.remove_on_exec, attr.sig_data = true, true, core.profiler_number()
   attr.sample_type = opts.native and { "read", "callchain" } or { "read" }
@@ -100,7 +103,7 @@ local function prepare(spec, opts)
     attr.context_switch, attr.sample_id_all = true, true
     return attr, "switches"
   end
-  return attr, attr.sample_period == 1 and "exact" or nil
+  return attr, attr.sample_period == 1 and "exact" or nil, requested
 end
 
 -- Open the event: without the kernel if that is not permitted, and with the descriptor's signal if the kernel has no sigtrap.
@@ -161,7 +164,7 @@ end
 
 -- Open event and sampler for the next start.
 local function arm(self)
-  local attr, weighed = prepare(self.spec, self.opts)
+  local attr, weighed, requested = prepare(self.spec, self.opts)
   local ev, label, by_descriptor = open_event(self.spec, attr, weighed)
   if not ev then return nil, label, by_descriptor end
   local method, why = method_of(self.opts)
@@ -185,6 +188,7 @@ local function arm(self)
     return nil, label .. ": " .. message, code
   end
   self.ev, self.sampler, self.label, self.attr, self.method, self.why = ev, sampler, label, attr, method, why
+  self.requested = requested
   self.unit = (weighed == "switches" or is_clock(attr)) and "ns" or self.spec.unit or ""
   return true
 end

@@ -103,7 +103,8 @@ local function from_speedscope(t)
   return Profile.new({ event = text "event" or tostring(p.name or t.name or "samples"),
     unit = text "unit" or (units[p.unit] and "ns" or ""), total = number(own.total) or sum, lost = whole(own.lost) or 0,
     sample_count = whole(own.sample_count) or samples, freq = whole(own.freq), period = whole(own.period),
-    started = number(own.started), duration_ns = whole(own.duration_ns), pid = whole(own.pid), tid = whole(own.tid),
+    requested = whole(own.requested), started = number(own.started), duration_ns = whole(own.duration_ns),
+    pid = whole(own.pid), tid = whole(own.tid),
     comm = text "comm", method = text "method", method_reason = text "method_reason",
     failures = failures_of(own.failures) }, text "event" and list or by_stack(list))
 end

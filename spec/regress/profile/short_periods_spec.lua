@@ -23,6 +23,23 @@ describe("a clock with a short period", function()
     end
   end)
 
+  -- The story: the Profile had the rate that was used, and nothing said that another one had been requested.
+  it("is told by the Profile", function()
+    local function first_lines(options)
+      local prof = assert(perf.profile(options, work))
+      return prof.requested, tostring(prof):match "^[^\n]*\n([^\n]*)"
+    end
+    local requested, text = first_lines { freq = 1e6 }
+    assert.same({ 1000000, "1,000,000 Hz were requested; a clock is sampled at 20,000 Hz at most" }, { requested, text })
+    requested, text = first_lines { event = "cpu-clock", period = 10 }
+    assert.same({ 10, "a period of 10 ns was requested; that of a clock is 50,000 ns at least" }, { requested, text })
+    for _, options in ipairs { { freq = 20000 }, { period = 50000 }, {}, { event = "page-faults", period = 10 } } do
+      requested, text = first_lines(options)
+      assert.is_nil(requested)
+      assert.is_nil(text:find("requested", 1, true))
+    end
+  end)
+
   it("is told by luaperf record", function()
     util.with_directory(function(dir)
       util.write_file(dir .. "/a.lua", "local n = 0 for i = 1, 200000 do n = n + i % 7 end")

@@ -52,13 +52,15 @@ describe("perf.profile.report.speedscope", function()
 
   it("is read again as it was", function()
     util.with_tmpname(function(path)
-      for _, prof in ipairs { profiles.program(), profiles.empty() } do
+      local limited = profiles.program()
+      limited.requested = 1000000
+      for _, prof in ipairs { profiles.program(), limited, profiles.empty() } do
         assert.is_true(prof:speedscope(path))
         local list = assert(load.load(path))
         assert.equal(1, #list)
         same_stacks(prof, list[1])
-        for _, key in ipairs { "event", "unit", "total", "lost", "sample_count", "freq", "started", "duration_ns", "pid", "tid",
-          "comm" } do
+        for _, key in ipairs { "event", "unit", "total", "lost", "sample_count", "freq", "requested", "started", "duration_ns",
+          "pid", "tid", "comm" } do
           assert.equal(prof[key], list[1][key], key)
         end
         assert.equal(tostring(prof), tostring(list[1]))

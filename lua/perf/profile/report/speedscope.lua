@@ -6,8 +6,8 @@
 --      "profiles": [{"type": "sampled", "name", "unit", "startValue": 0, "endValue": sum,
 --                    "samples": [[frame, ...], ...], "weights": [...],
 --                    "counts": [...], "zones": [name or "", ...], "zone": [number, ...]}],
---      "lua_perf": {"event", "unit", "total", "lost", "sample_count", "freq", "period", "started", "duration_ns", "pid",
---                   "tid", "comm", "method", "method_reason", "failures"}}
+--      "lua_perf": {"event", "unit", "total", "lost", "sample_count", "freq", "period", "requested", "started",
+--                   "duration_ns", "pid", "tid", "comm", "method", "method_reason", "failures"}}
 --
 -- Frames are numbered from 0; a stack begins with its outermost frame.
 local core = require "perf.core"
@@ -110,9 +110,9 @@ function M.speedscope(prof, path)
     end)
     put(']},"lua_perf":')
     put(json.encode(clean { event = prof.event, unit = prof.unit or "", total = prof.total, lost = prof.lost,
-      sample_count = prof.sample_count, freq = prof.freq, period = prof.period, started = prof.started,
-      duration_ns = prof.duration_ns, pid = prof.pid, tid = prof.tid, comm = prof.comm, method = prof.method,
-      method_reason = prof.method_reason, failures = prof.failures }))
+      sample_count = prof.sample_count, freq = prof.freq, period = prof.period, requested = prof.requested,
+      started = prof.started, duration_ns = prof.duration_ns, pid = prof.pid, tid = prof.tid, comm = prof.comm,
+      method = prof.method, method_reason = prof.method_reason, failures = prof.failures }))
     put "}\n"
   end, prof.stream)
 end

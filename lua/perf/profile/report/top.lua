@@ -140,8 +140,8 @@ function M.top(prof, n)
   local by_line = has_lua(lines) or #functions == 0
   return setmetatable({ more = M.limit(tables, n), lines = lines, functions = functions, zones = zones, event = prof.event,
     unit = prof.unit or "", total = total, whole = total > 0 and total or sum, sampled = sum, lost = number(prof.lost),
-    samples = number(prof.sample_count), freq = prof.freq, period = prof.period, n = n, by_line = by_line,
-    method = prof.method, method_reason = prof.method_reason, failures = prof.failures }, Top)
+    samples = number(prof.sample_count), freq = prof.freq, period = prof.period, requested = prof.requested,
+    n = n, by_line = by_line, method = prof.method, method_reason = prof.method_reason, failures = prof.failures }, Top)
 end
 
 -- The first lines of the text: the sum, and remarks on how the stacks were taken.
@@ -153,8 +153,15 @@ local function title(top)
   -- Folded stacks do not say what their numbers count, or how many samples they are of.
   if top.event == "samples" and top.unit == "" and top.total == top.samples then line = "total: " .. amount end
   local lines = { top.lost > 0 and ("%s, %s lost"):format(line, format.count(top.lost, "sample")) or line }
+  local used = top.freq or top.period
+  if top.requested and used then
+    lines[2] = (top.freq and "%s Hz were requested; a clock is sampled at %s Hz at most"
+      or "a period of %s ns was requested; that of a clock is %s ns at least")
+      :format(format.commas(top.requested), format.commas(used))
+  end
   if top.method == "safe point" then
-    lines[2] = "stacks were taken at the interpreter's safe points" .. (top.method_reason and ": " .. top.method_reason or "")
+    lines[#lines + 1] = "stacks were taken at the interpreter's safe points"
+      .. (top.method_reason and ": " .. top.method_reason or "")
   end
   local reasons, sum = {}, 0
   for i, reason in ipairs(keys(top.failures or {})) do
