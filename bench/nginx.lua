@@ -15,7 +15,7 @@ package.path = "./?.lua;./lua/?.lua;./lua/?/init.lua;" .. package.path
 local server = require "spec.nginx.server"
 local util = require "spec.support.util"
 
-local YIELDS = 16 -- of app.yields
+local YIELDS = 16 -- app.yields yields so many times
 
 local function setting(name, default) return tonumber(os.getenv(name)) or default end
 local rounds, seconds = setting("ROUNDS", 5), setting("SECONDS", 3)

@@ -48,7 +48,7 @@ local function read()
     if rec then
       if rec.type == "sample" then
         records, fresh, first = records + 1, fresh + 1, first or rec
-        pages[perf.hex(rec.addr):gsub("%x%x%x$", "")] = true -- of 4 KiB
+        pages[perf.hex(rec.addr):gsub("%x%x%x$", "")] = true -- pages of 4 KiB
       end
     elseif code == "ETIMEDOUT" then
       return -- all is read

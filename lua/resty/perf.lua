@@ -54,8 +54,8 @@ for phase, route in pairs_of(options.apart) do apart_by_phase[accounting.number[
 
 local config -- the checked options of perf.start; nil before
 local running = false
-local writer, waits_writer -- of totals; of waits, if they are counted
-local names -- of routes, by number: see resty.perf.route_numbers
+local writer, waits_writer -- they write totals, and waits if these are counted
+local names -- the routes' names, by number: see resty.perf.route_numbers
 local ticking, dict_refused
 local refused -- the error of the last write to the dictionary, or nil
 local newest_exit -- {exit=}: the finalizer of the open accounting
@@ -73,7 +73,8 @@ end
 -- Make a main request known, and count it if it is sampled.
 local function admit(r, phase)
   accounting.see()
-  -- nginx has reported the end of a request in its log phase, and never reports that of the one for exit_worker_by_lua.
+  -- nginx reports the end of a request before its log phase, and does not report the end of exit_worker_by_lua's request. Both
+  -- count as ended.
   local ended = (phase == LOG and r == get_request() or phase == EXIT_WORKER) and 1 or 0
   if config.blind and not config.decide() then return accounting.admit(r, -1, ended, 0) end
   local apart = apart_by_phase[phase]
@@ -252,7 +253,7 @@ end
 
 -- Prepare the accounting that was just opened: its writer, and the route of timers.
 local function begin()
-  accounting.main(get_request()) -- that of a worker's start or of a timer, which is no subrequest
+  accounting.main(get_request()) -- the request is that of a worker's start or of a timer, and not a subrequest
   waits.bound_peers(config.peers)
   writer = totals.writer(config.dict, accounting, config.names.admit)
   if config.blocked then

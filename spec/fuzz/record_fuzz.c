@@ -1,4 +1,4 @@
-/* Records against bytes that no kernel writes.
+/* Fuzzes the parser of records.
  *
  * Each run makes an attr and a record that fits it, in both byte orders; both must parse, with the same result. Then the record
  * is damaged a few times and parsed again, from memory that ends with it, so that the sanitizer notices every access beyond. All

@@ -245,7 +245,7 @@ static void put_body(struct maker *m, uint32_t type, unsigned misc, const struct
 		put64(m, fuzz_word());
 		put(m, old_len, 2);
 		put(m, new_len, 2);
-		put_padded(m, old_len + new_len); /* a longer one would be one that the kernel has made too large */
+		put_padded(m, old_len + new_len); /* with more padding it would seem to be one that the kernel has made too large */
 		break;
 	}
 	case PF_RECORD_CALLCHAIN_DEFERRED:

@@ -151,7 +151,7 @@ static uint64_t a_state(const struct pf_puc_layout *l, struct pf_registers *r)
 		set(thread + l->thread.ci, calls + l->call.size * n, 8);
 		set(thread + l->thread.stack, stack, 8);
 		set(thread + l->thread.error, jump, 8);
-		set(thread + l->thread.base, calls, 8); /* in 5.4 the base call is at this place, and not told by a word */
+		set(thread + l->thread.base, calls, 8); /* 5.4 has the base call itself here, not its address */
 		for (unsigned k = 1; k <= n; k++) {
 			const uint64_t ci = calls + l->call.size * k, func = stack + 16 * k;
 			const int is_c = fuzz_below(2) || (k == n && i > 0);

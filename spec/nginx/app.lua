@@ -23,7 +23,7 @@ end
 --- The events that the costs below cause.
 M.event = "syscalls:sys_enter_getppid"
 
---- perf.start.
+--- perf.start, with the event above if none is given.
 function M.start(opts)
   opts = opts or {}
   opts.events = opts.events or M.event

@@ -15,7 +15,7 @@ describe("resty.perf, while a turn blocks the worker,", function()
   end)
   teardown(function() if s then s:stop() end end)
 
-  -- Sends the request, and returns what was found of it: by name.
+  -- Sends the request, and returns the properties of the blocked turn that was found: {[name] = text}.
   local function blocked(way)
     assert.equal(200, select(2, s:get("/block/" .. way .. "?token=secret")))
     local found

@@ -85,7 +85,7 @@ describe("resty.perf and its clients", function()
     assert.truthy(log:find([[, /a\xEF\xBF\xBD2026/:id/01 [alert] forged\xEF\xBF\xBD[31m\xC2\x85, GET /a%0A2026]], 1, true), log)
     assert.falsy(log:find "\n2026/07/01 %[alert%] forged")
     assert.truthy(log:find("%1B[31m%C2%85?... 200: lua", 1, true), log)
-    assert.falsy(log:find("key=", 1, true)) -- in the line that nginx adds to those of a request
+    assert.falsy(log:find("key=", 1, true)) -- nginx adds the request's line to each message
     assert.falsy(s:get "/perf?format=json":find("key=", 1, true))
   end)
 end)

@@ -181,7 +181,7 @@ describe("resty.perf counts each of some requests whose only Lua raises an error
         install = mode == "with auto" and "{auto=true}" or "", server = table.concat(locations, "\n") }
       for _, phase in ipairs { "set", unpack(phases) } do
         for _ = 1, TIMES do s:get("/" .. phase) end
-        s:get "/worker" -- its request closes the account of the last one
+        s:get "/worker" -- this request closes the account of the one before
         s:wait(function() return s:worker()["requests:/" .. phase] end)
         assert.equal(TIMES, s:worker()["requests:/" .. phase], phase)
       end

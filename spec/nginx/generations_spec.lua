@@ -33,7 +33,7 @@ describe("resty.perf over generations of workers", function()
         end } } ]] }
   end
 
-  -- Sums of /metrics, in calls.
+  -- The calls that /metrics shows, added up by metric and by route.
   local function sums()
     local text = s:get "/metrics"
     local t = { routes = 0 }

@@ -109,7 +109,7 @@ describe("resty.perf and requests", function()
     assert.equal(1, w["requests:/error"])
     assert.equal(1, w["requests:/exit"])
     assert.equal(0, w.known)
-    assert.equal(1, w.abandoned) -- the error; a thread's is in the turn of its parent
+    assert.equal(1, w.abandoned) -- the turn of /error; a thread's error does not end its parent's turn
     for line in s:errors():gmatch "[^\n]+" do
       assert.truthy(line:find "boom" or line:find "bang" or line:find "^stack" or line:find "^coroutine" or line:find "^\t")
     end

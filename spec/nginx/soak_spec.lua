@@ -47,7 +47,7 @@ describe("resty.perf in the long run", function()
         ngx.sleep(0.001)
         ngx.thread.wait(thread)
         ngx.say "done" end) } }]] }
-    local function count() -- of the workers that stay
+    local function count() -- descriptors of the workers that stay
       s:wait(function() return #s:workers() == 2 end)
       local n = {}
       for i, pid in ipairs(s:workers()) do n[i] = descriptors(pid) end

@@ -281,7 +281,7 @@ function needs.unmet(list)
   local missing, failed = {}, nil
   for key, value in pairs(list) do
     if not probes[key] then error("requires: unknown need '" .. tostring(key) .. "'", 3) end
-    if value == false then error("requires: " .. key .. " = false says nothing", 3) end
+    if value == false then error("requires: " .. key .. " = false requires nothing", 3) end
     local name = ask(key, value)
     if name then
       missing[#missing + 1] = name

@@ -15,7 +15,7 @@ local function work()
   for i = 1, 1000000 do x = x + i % 7 end
   return x
 end
-local LOOP = 3 -- its line, from the first
+local LOOP = 3 -- the loop's line, counted from the first
 
 describe("a profile by cycles", function()
   before_each(function() requires { vm = { "arm64", "icount" }, pmu = true } end)

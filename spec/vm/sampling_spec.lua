@@ -31,7 +31,7 @@ describe("samples of cycles", function()
       local list, other = samples(ev)
       local expected = math.floor(count / period)
       assert.is_nil(other.lost)
-      -- One at either end may be incomplete.
+      -- The first and the last period may be incomplete.
       assert.is_true(math.abs(#list - expected) <= 2, ("%d of %d"):format(#list, expected))
       local last = 0
       for i, rec in ipairs(list) do

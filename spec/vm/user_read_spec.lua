@@ -26,7 +26,7 @@ describe("a counter in user space", function()
   local function reads(fn, ...)
     local before = calls:scan()[1].value
     fn(...)
-    return calls:scan()[1].value - before - 1 -- the scan's own
+    return calls:scan()[1].value - before - 1 -- 1 is the read of this scan
   end
 
   -- The same event, which is not read in user space.

@@ -6,7 +6,7 @@ local kit = require "testkit"
 local M = setmetatable({}, { __index = app })
 
 M.routes = { "/burst", "/socket", "/thread", "/error", "/abort", "/capture", "(timer)" }
-M.ROWS, M.ROW = 65536, 16 -- of doubles: a row for each process id, with two numbers for each route: requests, calls
+M.ROWS, M.ROW = 65536, 16 -- doubles: a row for each process id, with two numbers for each route: requests, calls
 
 ffi.cdef "int perf_judge_open(const char *path, int flags) __asm__(\"open\");"
 
@@ -83,7 +83,7 @@ function M.fail()
   note "/error"
   spend("/error", 5)
   nap()
-  kit.syscalls(7) -- of a turn that an error ends, so they belong to no request
+  kit.syscalls(7) -- in a turn that an error ends, so they belong to no request
   error "on purpose"
 end
 

@@ -14,7 +14,7 @@ struct out {
 	int slot; /* stack index of the userdata */
 	unsigned char *bytes;
 	size_t n, room;
-	uint32_t attr_size; /* of each attr of event_desc */
+	uint32_t attr_size; /* the size of each attr of event_desc */
 };
 
 static _Noreturn void bad_value(struct out *o, const char *field, const char *expected)
@@ -318,7 +318,7 @@ void pb_encode_feature(lua_State *L, const struct pf_feature *f)
 		luaL_error(L, "feature '%s' cannot be written", f->name);
 	luaL_checkstack(L, 16, "feature");
 	o.bytes = pb_newuserdata(L, o.room);
-	lua_insert(L, o.slot); /* below the value */
+	lua_insert(L, o.slot); /* the buffer's index is below the value's */
 	put_rows(&o, f->rows, "value");
 	lua_pushlstring(L, (const char *)o.bytes, o.n);
 	lua_replace(L, o.slot);

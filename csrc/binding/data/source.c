@@ -95,7 +95,7 @@ static int l_tally(lua_State *L)
 	lua_insert(L, 1); /* next_of has the Data at 1 */
 	luaL_getmetatable(L, PB_RECORD);
 	while ((step = next_of(L, d, t->type, 3, &r)) != 0) {
-		luaL_argcheck(L, t->t.slots, 1, "Tally is closed"); /* by a finalizer that ran in next_of */
+		luaL_argcheck(L, t->t.slots, 1, "Tally is closed"); /* a finalizer that ran in next_of may have closed it */
 		step = pb_tally_count(t, &plan, r.layout, r.bytes, r.size);
 		if (step == -EBADMSG)
 			fail_on_fields(L, d, &r);

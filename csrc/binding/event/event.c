@@ -176,7 +176,7 @@ static int l_modify(lua_State *L)
 		pf_counter_set(ev, !attr.disabled);
 	else if (r != -EOPNOTSUPP && pf_counter_state(ev) & PF_COUNTER_ON)
 		pf_counter_enable(ev); /* a failed modification leaves an event disabled that was opened disabled */
-	return r == -EINVAL ? hinted(L, r, "modify", EINVAL, "only the bp_ fields, and disabled, may differ from what it was opened with")
+	return r == -EINVAL ? hinted(L, r, "modify", EINVAL, "only the bp_ fields, and disabled, may differ from those that it was opened with")
 			    : hinted(L, r, "modify", EOPNOTSUPP, "the kernel modifies only breakpoints: open another event");
 }
 

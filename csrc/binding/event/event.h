@@ -11,19 +11,19 @@
 /* The userdata. Most files need the first member only. */
 struct pb_event {
 	struct pf_counter ev;
-	struct pf_layout layout;   /* of the records that it writes */
+	struct pf_layout layout;   /* how the records that it writes are laid out */
 	struct pf_ring ring;       /* its own ring, if it is mapped */
-	struct pf_layouts layouts; /* of every event that writes into that ring; the first is this event's */
+	struct pf_layouts layouts; /* one for each event that writes into that ring, this event's first */
 	int backward;              /* attr.write_backward */
 	int failed;                /* -errno of an error in the ring, which the next read reports */
 
 	/* Lost records (ring_lost.c). lost_base: the event's loss when it began to write into its current ring. lost_gone: the
 	 * loss in this event's ring of events that no longer write into it. */
 	uint64_t lost_seen, lost_base, lost_gone;
-	struct pb_event *output, *writers, *next_writer; /* the event whose ring this one writes into; a list of those that write into
-							  * this one's */
+	struct pb_event *output, *writers, *next_writer; /* it writes into output's ring; writers: the list of
+							  * events that write into its own ring */
 	int redirected;                                  /* its output was redirected at some time */
-	struct pb_loss *loss;                            /* of the function that ev:ring_loss() returned, or NULL */
+	struct pb_loss *loss;                            /* belongs to the function that ev:ring_loss() returned, or NULL */
 	int collected;                                   /* its finalizer has run; other finalizers may still use it */
 
 	/* Waking a reader (ring_wait.c): the pipe is opened by the first ev:wake_fd(). */

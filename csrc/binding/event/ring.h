@@ -7,7 +7,7 @@
 #include "binding/event/event.h"
 
 struct pb_event *pb_ring_event(lua_State *L, int i);  /* raises if closed, or inherited by a fork */
-struct pb_event *pb_check_mapped(lua_State *L, int i); /* ... or not mapped */
+struct pb_event *pb_check_mapped(lua_State *L, int i); /* raises also if it is not mapped */
 /* The same without looking up a class by its name. e: an Event whose class the caller has checked, or NULL. The second function
  * takes the Event from upvalue 1 of an iterator, and leaves it alone on the stack, at 1. */
 struct pb_event *pb_check_mapped_event(lua_State *L, int i, struct pb_event *e);

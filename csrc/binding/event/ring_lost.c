@@ -80,7 +80,7 @@ void pb_lost_end(struct pb_event *e)
 		leave(e, &known);
 	else if (e->ring.map)
 		own_lost(e, &known);
-	if (!known) /* and it cannot be read later */
+	if (!known) /* it cannot be read later either */
 		e->ev.format &= ~PF_FORMAT(LOST);
 }
 

@@ -28,7 +28,7 @@ enum { MASK = LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT };
 static struct {
 	lua_State *L;
 	int kept;          /* reference to {function, thread, object that is finalized when the state closes} */
-	unsigned serial;   /* of the installation */
+	unsigned serial;   /* the installation's number */
 	const void *state; /* identifies the state */
 	atomic_int pid;    /* the process that installed the handler; 0: none. A parent's does not count */
 	int tid;
@@ -238,7 +238,7 @@ static int l_on_terminate(lua_State *L)
 		luaL_unref(L, LUA_REGISTRYINDEX, kept);
 		return pb_bool(L, 0);
 	}
-	give_stops(L); /* of the parent's thread */
+	give_stops(L); /* stops of the parent's thread */
 	last.asked = last.held = 0;
 	last.tid = (int)syscall(SYS_gettid);
 	last.L = L;

@@ -19,7 +19,7 @@ struct pb_lifetime {
 struct pb_profiler {
 	struct pf_sampler s;
 	struct pb_stack stack;
-	struct pb_lifetime *lifetime; /* of its Lua state */
+	struct pb_lifetime *lifetime; /* ends with its Lua state */
 	struct pb_profiler *next;
 	int marks;      /* it uses marks */
 	int safe_point; /* its stacks are taken at safe points, not unwound */

@@ -12,7 +12,7 @@
 struct pb_record {
 	const unsigned char *bytes;
 	int info;      /* index of the info table (label, attr ...) of the event that wrote it; 0: the uservalue, or an empty one */
-	uint32_t room; /* of own */
+	uint32_t room; /* the size of own */
 	struct pf_record rec;
 	_Alignas(uint64_t) unsigned char own[]; /* the bytes of a userdata, which Lua 5.1 aligns to 4 on i386 */
 };

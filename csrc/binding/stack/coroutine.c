@@ -101,7 +101,7 @@ static int resume(lua_State *L, lua_State *co)
 		return call(L);
 	outer = pb_resumption();
 	r = outer ? outer + 1 : c->nested;
-	if (r < c->nested || r >= c->nested + MOST_NESTED) /* of another cell */
+	if (r < c->nested || r >= c->nested + MOST_NESTED) /* it belongs to another cell */
 		return call(L);
 	resumed = outer;
 	lua_pushvalue(L, lua_isthread(L, lua_upvalueindex(THREAD)) ? lua_upvalueindex(THREAD) : 1);

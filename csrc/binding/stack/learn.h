@@ -37,7 +37,7 @@ static inline uint64_t pb_address(const void *p)
 	return (uintptr_t)p;
 }
 
-/* The learner of a C function whose upvalue it is. */
+/* The learner, from upvalue 1 of the running C function. */
 static inline struct pb_learner *pb_learner(lua_State *L)
 {
 	return lua_touserdata(L, lua_upvalueindex(1));

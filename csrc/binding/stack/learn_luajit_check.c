@@ -78,7 +78,7 @@ static void check_trace(struct pb_learner *w)
 void pb_luajit_check(struct pb_learner *w)
 {
 	w->n_resumers = 2;
-	w->resumers[1] = w->S; /* and before it the program's thread */
+	w->resumers[1] = w->S; /* and that one by the program's thread */
 	pb_learn_check(w, text, sizeof text - 1, 1);
 	if (w->l->traces)
 		check_trace(w);

@@ -60,7 +60,7 @@ static void look_at_caller(struct pb_learner *w, lua_State *L)
 			 o && o % 8 == 0 && link > pb_luajit_word(w, at + o) && link - pb_luajit_word(w, at + o) < CODE_MOST)
 }
 
-/* Called by `plain` and `longer` from known lines. The places are relative to their code, and before it. */
+/* Called by `plain` and `longer` from known lines. The fields lie before their code, and are found relative to it. */
 static void look_at_line(struct pb_learner *w, lua_State *L)
 {
 	const uint64_t link = pb_luajit_word(w, pb_luajit_base(w, L) - 8);

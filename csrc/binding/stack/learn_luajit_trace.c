@@ -6,7 +6,7 @@
 #if PB_LUAJIT
 enum {
 	C_STACK_MOST = 256, CODE_MOST = 4096, TRACES_MOST = 65535, IR_MOST = 2048, SNAPSHOTS_MOST = 256,
-	ITERATIONS = 300, RUNS = 341, /* of a loop, until it is compiled */
+	ITERATIONS = 300, RUNS = 341, /* iterations and runs of a loop, enough to compile it */
 };
 
 static uint64_t word(const struct pb_luajit_trace *t, unsigned at)

@@ -424,7 +424,7 @@ int pb_learn(lua_State *L, const struct pf_memory *m, struct pb_layout *l, const
 		w->m = m;
 		w->l = l;
 		lua_sethook(S, NULL, 0, 0); /* a new thread inherits its creator's hook */
-		lua_pushcfunction(L, learn); /* by L, which can catch an error */
+		lua_pushcfunction(L, learn); /* called by L, which can catch an error */
 		lua_xmove(L, S, 1);
 		lua_pushlightuserdata(S, w);
 		status = lua_pcall(S, 1, 0, 0);

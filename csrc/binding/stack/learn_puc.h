@@ -146,7 +146,7 @@ void pb_puc_learn_prototypes(struct pb_learner *w);
 void pb_puc_learn_allocation(struct pb_learner *w);
 /* Add the ways to find the pc while a loop itself runs. */
 void pb_puc_add_running(struct pb_learner *w, const struct pb_puc_loop *loop, const struct pf_registers *r);
-/* Interrupt a function, and choose the ways that find its lines. */
+/* Choose the ways to find the pc: of x86-64 those that give the right line at each machine instruction of a loop. */
 void pb_puc_step(struct pb_learner *w);
 /* Make the function with this prototype the probe. */
 void pb_puc_probe(struct pb_learner *w, uint64_t proto);

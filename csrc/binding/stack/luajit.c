@@ -165,7 +165,7 @@ static void learn_layout(lua_State *L)
 	lua_pushcfunction(co, l_learn);
 	lua_pushcfunction(L, l_learn);
 	vm.tried++;
-	lua_sethook(L, NULL, 0, 0); /* of all threads: another hook's code would run between the probe's instructions */
+	lua_sethook(L, NULL, 0, 0); /* LuaJIT has one hook for all threads; its code would run between the probe's instructions */
 	memset(&learn, 0, sizeof learn);
 	memset(learn.vmstate, 1, sizeof learn.vmstate);
 	memset(learn.cur_L, 1, sizeof learn.cur_L);

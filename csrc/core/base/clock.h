@@ -35,8 +35,9 @@ void pf_clock_condition(pthread_cond_t *c);
  * constant. */
 uint64_t pf_clock_base(void);
 
-/* How much later, in nanoseconds, that zero seems to be now: 0 until the clock is set or adjusted. The time of day is
- * pf_clock_base() + pf_clock_skew() + pf_wall_ns(). A double, so that LuaJIT's FFI gives a plain number. */
+/* The nanoseconds by which the time of day has been set forward since pf_clock_base() was determined; 0 if it was not set or
+ * adjusted. The time of day is pf_clock_base() + pf_clock_skew() + pf_wall_ns(). A double, so that LuaJIT's FFI gives a plain
+ * number. */
 double pf_clock_skew(void);
 
 /* pf_wall_ns as a double: exact for the first 104 days of a machine, within 2 ns for years after. */

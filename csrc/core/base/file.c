@@ -94,7 +94,7 @@ int pf_output_open(struct pf_output *o, const char *path)
 	if (r == 0) {
 		r = open_temp(o, mode);
 		if (r < 0) {
-			free(o->temp); /* which was not made */
+			free(o->temp); /* the file was not made, so pf_output_close must not remove it */
 			o->temp = NULL;
 		}
 	}

@@ -26,7 +26,7 @@ int pf_counter_enable(struct pf_counter *c)
 
 	if (r < 0)
 		return r;
-	if (c->user.may) /* before the event counts; without the page, readings are system calls */
+	if (c->user.may) /* map the page before the event counts; without it, readings are system calls */
 		pf_user_map(&c->user);
 	r = pf_sys->ioctl(c->fd, PF_IOC_ENABLE, NULL);
 	if (r >= 0)

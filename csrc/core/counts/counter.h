@@ -34,7 +34,7 @@ struct pf_counter {
 #define PF_COUNTER_FORMAT (PF_FORMAT(TOTAL_TIME_ENABLED) | PF_FORMAT(TOTAL_TIME_RUNNING) | PF_FORMAT(ID))
 enum {
 	PF_COUNTER_VALUES = 4, /* value enabled running id */
-	PF_COUNTER_WORDS       /* and lost: the size of the callers' arrays */
+	PF_COUNTER_WORDS       /* with lost, the size of the callers' arrays */
 };
 
 /* The decoded result of read(2) on an event or group, filled by pf_read_decode. Fields that the format lacks are 0 and

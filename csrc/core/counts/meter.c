@@ -28,9 +28,8 @@ static int read_usage(uint64_t *times, uint64_t *values)
 
 enum { HEAD = 3, STRIDE = 2, WORDS = HEAD + (STRIDE + 1) * PF_METER_MAX_GROUP }; /* nr enabled running {value id [lost]}... */
 
-/* One group into words[WORDS], by a read of a measurement, or (plain) of the program. A pinned group that lost its counter reads
- * as end of file until it is enabled again. Times of UINT64_MAX mark it at the start, so that no later reading seems to have run
- * longer. */
+/* Read a group into words[WORDS]; plain: for the program, not for a measurement. A pinned group that lost its counter reads as end
+ * of file until it is enabled again. Then the times are UINT64_MAX, so that no later reading seems to have run longer. */
 INLINE int read_group(const struct pf_meter_group *g, uint64_t *words, int plain)
 {
 	const size_t n = HEAD + (STRIDE + (size_t)g->lost) * g->n;

@@ -23,7 +23,7 @@ struct pf_data {
 	struct pf_inflate *inflate;
 	unsigned char *memory; /* the windows of src and plain, and room for a record that is moved to be aligned */
 	size_t window;         /* size of each window, at least PF_RECORD_MAX; if 0, pf_data_open sets PF_DATA_WINDOW */
-	unsigned version;      /* of the magic: 1 or 2 */
+	unsigned version;      /* the version in the magic: 1 or 2 */
 	int swapped, pipe;
 	int unfinished;      /* the recorder did not write the size of the data: it ends where the file ends */
 	int stopped;         /* no more records can be read */

@@ -256,7 +256,7 @@ static void list(struct pf_reader *r, const struct pf_row *row, uint64_t n)
 static void records(struct pf_reader *r, const struct pf_row *row)
 {
 	const unsigned char *const end = r->end;
-	const size_t head = sizeof(struct pf_header), least = 28; /* of the body: the pid and the build id */
+	const size_t head = sizeof(struct pf_header), least = 28; /* the least size of the body: the pid and the build id */
 
 	emit(r, row, PF_PART_OPEN, NULL, 0);
 	while (r->at < end && !r->bad) {
@@ -351,7 +351,7 @@ void pf_read(struct pf_reader *r, const struct pf_row *row)
 		case PF_COUNT:
 			count = number(r, row->size);
 			break;
-		case PF_NCPUS: /* nothing in the bytes tells: without a number, or with one that is too large, take as many as possible */
+		case PF_NCPUS: /* the row itself has no count: if the file's number of CPUs is missing or too large, read to the end */
 			if (r->ncpus == 0 || r->ncpus > left(r) / 8)
 				r->ncpus = left(r) / 8;
 			count = r->ncpus;

@@ -72,7 +72,7 @@ enum pf_kind {
 
 struct pf_row {
 	enum pf_kind kind;
-	uint16_t size; /* of a number; the fewest bytes of an element's part; the most of a TEXT */
+	uint16_t size; /* of a number its size; of an element's part the fewest bytes; of a TEXT the most bytes */
 	uint32_t from, to; /* the keys of a WHEN; from is also the value of a PAD */
 	const char *name;  /* "" without one */
 };
@@ -101,7 +101,7 @@ enum pf_part {
 	PF_PART_NUMBER, /* n; sign-extended, or the bits of a double, by the row's kind */
 	PF_PART_BYTES,  /* n bytes at p: text, a build id, or with PF_ATTR a struct pf_attr */
 	PF_PART_OPEN,   /* a table begins */
-	PF_PART_CLOSE   /* and ends */
+	PF_PART_CLOSE   /* a table ends */
 };
 
 /* A walk over bytes by rows. It never leaves the bytes: a step that would do so sets bad, and nothing is read after that. */
@@ -109,11 +109,11 @@ struct pf_reader {
 	const unsigned char *begin, *at, *end;
 	int swapped;           /* the numbers are in the other byte order */
 	unsigned char *native; /* a place for the same bytes in this machine's order, begin itself too; or NULL */
-	uint16_t misc;         /* of the record's header */
-	uint32_t attr_size;    /* by ATTR_SIZE; 0 at first */
+	uint16_t misc;         /* misc of the record's header */
+	uint32_t attr_size;    /* set by ATTR_SIZE; 0 at first */
 	uint64_t ncpus;        /* 0 = not known */
 	int bad;
-	uint64_t index; /* of the element that is being read, 0 outside of arrays */
+	uint64_t index; /* the index of the element that is being read; 0 outside of arrays */
 	/* Called with each part that was read, or NULL. An array that is missing in bad bytes is still opened and closed. */
 	void (*emit)(struct pf_reader *r, const struct pf_row *row, enum pf_part part, const void *p, uint64_t n);
 	void *user;

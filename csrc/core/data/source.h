@@ -9,7 +9,7 @@
 struct pf_source {
 	int fd;
 	int seekable;       /* a regular file: its size is known, and any part can be read again */
-	uint64_t size;      /* of the file; UINT64_MAX for a pipe */
+	uint64_t size;      /* the file's size; UINT64_MAX for a pipe */
 	unsigned char *buf; /* cap bytes */
 	size_t cap;
 	size_t at, end;  /* the unread bytes of the window */

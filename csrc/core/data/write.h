@@ -15,7 +15,7 @@ struct pf_writer {
 	int fd;
 	int regular;      /* a regular file, not a device */
 	int error;        /* the first error; every later call returns it */
-	uint64_t offset;  /* of the next byte, after those in the buffer */
+	uint64_t offset;  /* the offset in the file of the next byte, after those in the buffer */
 	uint64_t records; /* written */
 	uint64_t owed;    /* bytes of data that must still follow the last record */
 	size_t used;

@@ -9,7 +9,7 @@ struct pf_opening {
 	struct pf_attr *attr; /* attr->size is set by pf_event_open */
 	pid_t pid;
 	int cpu;
-	struct pf_counter *leader; /* of its group, or NULL */
+	struct pf_counter *leader; /* the leader of its group, or NULL */
 	unsigned long flags;       /* PF_FLAG_FD_CLOEXEC is added */
 	uint64_t hidden;           /* the bits of attr->read_format that the caller did not request */
 	int may_user;              /* the calling thread may read it without a system call, if that is possible */

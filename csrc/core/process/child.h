@@ -11,9 +11,9 @@ struct pf_process {
 	int gate[2]; /* a byte in this pipe lets the child go on; -1 once that is written */
 	int fault;   /* read end of the pipe for the errno of a failed exec */
 	int end;     /* a pidfd: readable once the child has ended; -1 before Linux 5.3, which has no pidfds */
-	int status;  /* of waitpid, once ended */
+	int status;  /* waitpid's status, once it has ended */
 	int ended;
-	int traced; /* by pf_process_trace */
+	int traced; /* pf_process_trace traces it */
 	uint32_t generation; /* pf_fork_generation at the spawn: in the child of a fork, start, wait and kill return -ECHILD */
 };
 

@@ -70,7 +70,7 @@ struct pf_sampler {
 	uint64_t out_since;  /* when the thread was switched out; 0: it is running */
 	uint32_t out_chain;  /* its native frames at that time; 0: none */
 	uint64_t out_weight; /* time off the CPU that no sample has covered yet, */
-	uint64_t out_until;  /* and the end of that time */
+	uint64_t out_until;  /* the end of that time */
 	uint64_t own_weight; /* the count of an exact event while the profiler itself ran */
 	uint64_t sum;        /* the sum of all weights */
 	uint64_t samples, own_samples;

@@ -61,7 +61,7 @@ void pf_layout_init(struct pf_layout *l, const struct pf_attr *attr, enum pf_arc
 	l->reads = (st & S(READ)) || attr->inherit_stat;
 	l->sides = attr->mmap || attr->mmap2 || attr->mmap_data || attr->comm || attr->task || attr->context_switch ||
 		   attr->namespaces || attr->ksymbol || attr->bpf_event || attr->cgroup || attr->text_poke || attr->inherit_stat;
-	l->writes = l->sides || st || attr->sample_period; /* or sample_freq, at the same place */
+	l->writes = l->sides || st || attr->sample_period; /* sample_freq is at the same place */
 	for (const struct pf_place *p = pf_places; p->name; p++) {
 		fixed |= st & p->bit;
 		if (l->sample_id_at == 0 && p->bit & (S(IDENTIFIER) | S(ID)))

@@ -28,7 +28,7 @@ static void read_waits(struct pf_accounting *a)
 		pf_waits_between(a->waits, now, time, a->cpu ? a->now->v[a->cpu] - a->mark[a->cpu] : 0);
 }
 
-/* The open turn ends, or has a reading, after more than the watcher's limit. */
+/* Report a turn that ended, or was read, after more time than the watcher's limit. */
 static void report_turn(struct pf_accounting *a)
 {
 	static const char name[] = "request_uri";
@@ -110,7 +110,7 @@ static void close_ended(struct pf_accounting *a)
 
 typedef int get(void *request);
 
-/* A property of a request, by a function of the host. */
+/* Read a property of a request by calling a function of the host. */
 static uint32_t ask(const void *function, const void *request)
 {
 	int v = function ? ((get *)(uintptr_t)function)((void *)(uintptr_t)request) : 0;

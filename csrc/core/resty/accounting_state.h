@@ -32,7 +32,7 @@ struct pf_accounting {
 	struct pf_counts *now; /* the newest reading */
 	uint64_t *mark, *zero; /* `words` each: the previous reading, and the first one */
 	uint32_t nested, after;
-	uint32_t account;  /* of the open turn, or PF_ACCOUNTING_NONE */
+	uint32_t account;  /* the account of the open turn, or PF_ACCOUNTING_NONE */
 	const void *ended; /* the request that ended last, while its account is open */
 	struct pf_waits *waits; /* NULL: waits are not counted */
 	struct pf_watch *watch; /* the caller's watcher; NULL: none */

@@ -43,7 +43,7 @@ enum { PF_WAITS_NO_SLEEP = 20000 };
 	const struct pf_wait *last;                                                                                          \
 	uint32_t lasts;                                                                                                      \
 	uint64_t last_wall, last_end; /* its wall time, and when it ended, */                                                \
-	double clock; /* by the clock of the last reading */
+	double clock; /* the clock at the last reading */
 
 PF_WAITS_TYPES
 _Static_assert(PF_WAITS_BUCKETS == sizeof((struct pf_wait_row *)0)->histogram / sizeof(uint64_t), "PF_WAITS_TYPES");
@@ -68,7 +68,7 @@ struct pf_waits_of {
 struct pf_waits {
 	PF_WAITS_STATE
 	struct pf_waits_table row_table, latency_table;
-	struct pf_waits_of *of; /* by account */
+	struct pf_waits_of *of; /* one for each account */
 	uint32_t accounts;
 	uint64_t busy_since; /* the end of the worker's last sleep outside of turns */
 	long sleeps;         /* the thread's voluntary context switches at that time */

@@ -18,7 +18,7 @@
 
 enum { RUNNING = -1, UNKNOWN = -2, TRIES = 3, PATIENCE_NS = 20000, MOST_NAPS = 500 };
 enum { LONG_NS = 1000000000 };
-enum { IDLE, ASKED, LOOKING }; /* of `asked` */
+enum { IDLE, ASKED, LOOKING }; /* values of `asked` */
 
 static _Atomic(struct pf_watch *) watcher; /* the one of this process */
 

@@ -35,7 +35,7 @@ struct pf_blocked {
 		enum pf_place_kind kind;
 		uint32_t line;
 		int32_t linedefined;
-		char name[PF_WATCH_NAME]; /* of the chunk */
+		char name[PF_WATCH_NAME]; /* the chunk's name */
 	} place[PF_WATCH_PLACES];
 	uint64_t *words;
 };
@@ -60,7 +60,7 @@ struct pf_watch {
 	uint32_t first, next;                  /* numbers of the oldest and the next entry; their index is modulo PF_WATCH_KEPT */
 	uint64_t lost;                         /* turns that had no room in the ring */
 	uint32_t seen, told;                   /* the turn whose stack was taken last, and the one that a line was about */
-	char **name[PF_WATCH_KINDS];           /* by number, or NULL */
+	char **name[PF_WATCH_KINDS];           /* name[kind][number], or NULL */
 	uint32_t names[PF_WATCH_KINDS];
 	/* asked: whether the signal handler is to take the stack, or does; sent: a signal has been sent and has not arrived
 	 * yet. */

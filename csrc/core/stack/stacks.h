@@ -31,8 +31,8 @@ enum { PF_STACK_DEPTH = 1000 }; /* frames of a stack at most */
 
 struct pf_function {
 	uint64_t source_key; /* the address of the chunk's name in Lua's memory; of a C function's code */
-	uint32_t hash;       /* of the chunk's name */
-	int32_t line;        /* of the definition; 0 for a file's own code */
+	uint32_t hash;       /* hash of the chunk's name */
+	int32_t line;        /* the line of its definition; 0 for a file's main chunk */
 	uint32_t source, name;
 	uint32_t hidden; /* 1: it is not shown */
 };

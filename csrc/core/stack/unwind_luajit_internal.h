@@ -22,7 +22,7 @@ enum {
 	PF_LUAJIT_C_STACK = 8 << 20, /* bytes from the stack pointer to the interpreter's frame, at most */
 	PF_LUAJIT_STACK = 1 << 20, /* bytes of a Lua stack: at most 65,500 slots, and some more after an overflow */
 	PF_LUAJIT_ENTRY_SPACE = 16, /* bytes below its frame that the interpreter uses when it enters a trace */
-	PF_LUAJIT_TAG_SHIFT = 47, /* a value's address is below its tag */
+	PF_LUAJIT_TAG_SHIFT = 47, /* the lower bits of a value are its address */
 };
 
 /* The bits of an address in user space; the registers that have the interpreter's base, and the address of its next instruction. */
@@ -56,7 +56,7 @@ struct pf_luajit_view {
 	int skip, stopped;
 };
 
-/* A function's object. */
+/* A Lua or C function, as read from its object. */
 struct pf_luajit_function {
 	uint64_t object, code;
 	uint32_t id; /* 0: Lua */
@@ -134,7 +134,7 @@ uint64_t pf_luajit_lua_caller(const struct pf_luajit_view *v, uint64_t base, uin
 int pf_luajit_is_thread(const struct pf_luajit_view *v, uint64_t thread);
 uint64_t pf_luajit_cframe(const struct pf_luajit_view *v, uint64_t thread);
 void pf_luajit_look_at(struct pf_luajit_view *v, uint64_t thread, uint64_t cframe);
-/* Select the thread of the first interpreter's frame at `from` or above it. Returns 0 if there is none. */
+/* Search the C stack upward from `from` for a frame of the interpreter, and select its thread. Returns 0 if there is none. */
 int pf_luajit_find_above(struct pf_luajit_view *v, uint64_t from);
 /* The interpreter's previous frame on the C stack; 0 if there is none. */
 uint64_t pf_luajit_previous_cframe(const struct pf_luajit_view *v, uint64_t cframe);

@@ -45,7 +45,7 @@ struct pf_puc_layout {
 	struct {           /* CallInfo */
 		uint16_t func, pc;
 		uint16_t previous; /* PF_PUC_NONE: they are elements of an array */
-		uint16_t size;     /* of such an element; else bytes that hold all of these */
+		uint16_t size;     /* the size of such an element; else bytes that hold all of these */
 	} call;
 	struct { /* TValue: the byte with the type, and its values for closures and for C functions without one */
 		uint16_t tag;
@@ -57,7 +57,7 @@ struct pf_puc_layout {
 	} closure;
 	struct { /* Proto */
 		uint16_t code, counts[2]; /* the numbers of instructions and of lines, in any order */
-		uint16_t lines, steps;    /* 5.1 to 5.3: an array of int; 5.4: of differences. The other is PF_PUC_NONE */
+		uint16_t lines, steps;    /* lines: array of int, 5.1 to 5.3; steps: array of differences, 5.4. The other is PF_PUC_NONE */
 		uint16_t known, n_known;  /* 5.4: the lines of some instructions, which are known */
 		uint16_t linedefined, source;
 		uint16_t size;            /* bytes that hold all of these */

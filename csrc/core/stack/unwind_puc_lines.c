@@ -2,8 +2,8 @@
 #include "core/stack/unwind_puc_internal.h"
 
 enum {
-	MOST_FRAMES = 16, /* of C functions that the interpreter's loop has called */
-	PC_WORDS = 512, /* of the C stack */
+	MOST_FRAMES = 16, /* frames of C functions that the interpreter's loop has called */
+	PC_WORDS = 512, /* words of the C stack that are read */
 	INSTRUCTION = 4,
 	GUESSES = 64, /* at least one line in so many instructions is stored in full */
 };

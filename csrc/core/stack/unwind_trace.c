@@ -378,7 +378,7 @@ static uint64_t base_of_exit(const struct pf_luajit_view *v, const struct pf_tra
 static int find_exit(const struct pf_luajit_view *v, struct pf_trace *t, uint32_t *k, uint64_t *base)
 {
 	const struct pf_registers *r = v->r;
-	uint32_t from[2]; /* the trace, and the number of its exit */
+	uint32_t from[2]; /* the trace's number, and that of its exit */
 
 	if (v->vmstate >= 0)
 		return *base && pf_trace_exit_number(v, t, k);

@@ -50,7 +50,7 @@ struct pf_trace {
 struct pf_snapshot {
 	uint32_t map, ref, entries;
 	unsigned base; /* slot of the innermost frame's base; slot 2 is the base of the frame in memory */
-	uint64_t pc;   /* of the next instruction */
+	uint64_t pc;   /* the address of the next instruction */
 };
 
 /* The slots of a snapshot. A slot whose value the compiler knew (a function, or a frame's link) has the reference to that constant,

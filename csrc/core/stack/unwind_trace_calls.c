@@ -20,7 +20,7 @@ struct ir_call {
 
 struct ir_calls {
 	uint32_t recorded[KINDS], copied[KINDS]; /* how many calls of each kind */
-	struct ir_call at[CALLS_MOST];           /* those in the stretch */
+	struct ir_call at[CALLS_MOST];           /* the calls in the stretch */
 	unsigned n;
 };
 

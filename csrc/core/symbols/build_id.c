@@ -13,7 +13,7 @@
 #include "core/base/sys.h"
 
 #define MAX_HEADERS 1024u /* entries of a header table */
-#define CHUNK 4096u       /* of notes */
+#define CHUNK 4096u       /* bytes of notes that are read at once */
 
 struct elf {
 	int fd, wide, swapped;

@@ -20,7 +20,7 @@ struct map {
 	uint32_t key_size, value_size, max_entries;
 	uint32_t cpus;      /* 0 unless the map is per CPU */
 	size_t buffer_size; /* for one value, or for those of all CPUs */
-	int holds_fds;      /* values are written as descriptors, and read as ids if at all */
+	int holds_fds;      /* values are written as descriptors; a read returns ids, or fails */
 };
 
 void px_bpf_push_bytes(lua_State *L, const void *bytes, size_t size)

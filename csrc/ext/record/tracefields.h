@@ -27,7 +27,7 @@ struct px_field {
 	uint32_t offset, size, elem;
 	enum px_place place;
 	enum px_shape shape;
-	int is_signed;  /* by the format */
+	int is_signed;  /* as the format says */
 	int is_address; /* pushed sign-extended, as the API does with addresses */
 };
 

@@ -17,7 +17,7 @@
 struct search {
 	const char *name, *version; /* version NULL: the default one */
 	size_t name_size;
-	int rank; /* of the best match, 0 = none yet */
+	int rank; /* the best match's rank; 0: none yet */
 	uint64_t addr;
 	int type;
 	int ambiguous; /* matches of the same rank have other addresses */

@@ -5,7 +5,7 @@
 -- skips them on the other Luas too.
 local keys_of = require "perf.base.keys"
 
-local given, last -- for Lua 5.1: the proxies by number; each has its function as __gc
+local given, last -- Lua 5.1: the proxies by number; each has its function as __gc
 
 local function run_all()
   local numbers = keys_of(given)

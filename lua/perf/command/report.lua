@@ -36,7 +36,7 @@ local function read(path, event)
   terminal.progress("reading " .. path)
   local list, message, code = load.load(path)
   terminal.progress()
-  if list and message then terminal.error(message .. "; what follows is a part of it") end
+  if list and message then terminal.error(message .. "; the profile is incomplete") end
   if not list or not event then return list, message, code end
   local names = {}
   for i, prof in ipairs(list) do

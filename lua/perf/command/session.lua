@@ -136,12 +136,12 @@ function M.start(opts)
     stop()
     return opts.terminated and 128 + signal or nil
   end)
-  local ok, first, second = pcall(modes[opts.mode], opts) -- last, for the same reason
+  local ok, first, second = pcall(modes[opts.mode], opts) -- last, so that a signal during the start is handled
   local source = opts.source or ""
   if not ok then refuse(source .. terminal.plain(first), opts.mistake) end
   if not first then refuse(source .. second) end
   halt, finish = first, second
-  M.kept = at_exit(stop_and_answer) -- after the profiler, since finalizers run in the reverse order
+  M.kept = at_exit(stop_and_answer) -- made after the profiler, since finalizers run in the reverse order
 end
 
 return M

@@ -117,7 +117,7 @@ M.Entry, M.Metrics = Entry, Metrics
 -- there is one, what it leaves out
 function M.entry(row, raw, enabled, running, id)
   local e = { label = row.label, unit = row.unit, raw = raw, enabled_ns = enabled, running_ns = running, id = id }
-  if row.scale or row.bound then e.scale, e.bound = row.scale, row.bound end -- for arithmetic
+  if row.scale or row.bound then e.scale, e.bound = row.scale, row.bound end -- arithmetic needs them
   if running and enabled and running - enabled >= FORKED then
     e.raw, e.enabled_ns, e.running_ns, e.why = nil, nil, nil, M.forked
   elseif row.why and (not raw or raw == 0) then -- unless it was counted after all

@@ -27,7 +27,7 @@ function read.cpudesc()
   return name and (name:gsub("%s+", " "):gsub(" $", ""))
 end
 
--- The id by which the tables of vendors' events are chosen, on x86; on other machines it is in a register.
+-- The CPU's id in the form by which perf chooses its tables of events. x86 only: on other machines a register has it.
 function read.cpuid()
   local vendor, family, model, stepping = cpuinfo "vendor_id", cpuinfo "cpu family", cpuinfo "model", cpuinfo "stepping"
   if vendor and family and model and stepping then return table.concat({vendor, family, model, stepping}, ",") end

@@ -57,7 +57,7 @@ local shown = { { "perfmon", "CAP_PERFMON" }, { "sys_admin", "CAP_SYS_ADMIN" }, 
 
 local function capabilities(add)
   if host.in_user_namespace() then
-    return add("capabilities", nil, "of a user namespace, which perf ignores")
+    return add("capabilities", nil, "this process has those of a user namespace, which perf ignores")
   end
   local has = {}
   for _, cap in ipairs(shown) do

@@ -18,7 +18,7 @@ local function of_event(code, attr)
   return code == "EBUSY" and "hardware" or general[code]
 end
 
--- The same for mapping a ring.
+-- The resource that was missing when the mapping of a ring failed.
 local function of_ring(code) return (code == "EPERM" or code == "EAGAIN") and "hardware" or general[code] end
 
 -- core.open; closes idle events and retries if a resource is missing.

@@ -56,7 +56,7 @@ local check_map = checks.options "Event:map"
 -- @fails "EPERM" if not even one page may be locked
 -- @raise for an unknown option, and if the event is mapped already
 function Event:map(opts)
-  if compiled.ffi then require "perf.record.cdata" end -- before the first record
+  if compiled.ffi then require "perf.record.cdata" end -- it must be loaded before the first record
   check_open(self, "map")
   opts = check_map(opts, 2)
   local ev, pages, code = idle.map(argument.call_as_method, "map", map, self, opts)
@@ -137,7 +137,7 @@ local function without(info, why, raw)
   return e
 end
 
-local OFF = "it is pinned and found no counter free, which disables it until it is enabled again" -- and a read returns no data
+local OFF = "it is pinned and found no counter free, which disables it until it is enabled again" -- a read returns no data then
 local NO_IDS = 'its read_format has "group" without "id", so that its count cannot be distinguished from the others'
 
 -- The index of an event's own count in its reading: with "group" in its read_format, every member reads the counts of the whole

@@ -89,7 +89,7 @@ M.target = {
   end,
 }
 
-local checks = {} -- by the function's name
+local checks = {} -- a checker for each function, by its name
 
 -- Check the options of a public function that selects what to count.
 -- @param opts

@@ -124,7 +124,7 @@ end
 
 local kept = { type = true, config = true, config1 = true, config2 = true, config3 = true, config4 = true, disabled = true,
   bp_type = true, bp_addr = true, bp_len = true }
-local expensive = { tracepoint = true, kprobe = true, uprobe = true } -- to open and close: the kernel patches its code
+local expensive = { tracepoint = true, kprobe = true, uprobe = true } -- the kernel patches its code to open and close them
 
 -- The field of an attr that the kernel refuses: without it, the event can be opened.
 -- @param attr the attr that was refused

@@ -131,7 +131,7 @@ function M.new(name, options)
   settings.fill(warnings, declared[class.name], o, { compression = wrong_compression })
   o.tls = o.tls or settings.fill(warnings, rows.tls.options, {})
   local url, message = http.parse_url(o.endpoint)
-  if not url then -- from the environment: the program must not fail for it
+  if not url then -- it came from the environment: the program must not fail for it
     useless = ("the environment's exporter: %s: %s; nothing is exported"):format(variable, message)
     warnings[#warnings + 1] = useless
     url = http.parse_url(rows.endpoint.otherwise)

@@ -28,7 +28,7 @@ end
 function Queue:take(most, into)
   local slots, size, taken = self.slots, self.size, self.taken
   local n = math.min(self.pushed - taken, most)
-  for i = 1, n do into[i] = slots[(taken + i - 1) % size + 1] end -- before any is removed: memory may run out
+  for i = 1, n do into[i] = slots[(taken + i - 1) % size + 1] end -- copy before any is removed: memory may run out
   for i = 1, n do slots[(taken + i - 1) % size + 1] = false end
   self.taken = taken + n
   return n

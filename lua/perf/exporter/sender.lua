@@ -48,7 +48,7 @@ local function rest(self, seconds, wanted)
   while wanted or self.hurries == hurries do
     local left = (math.min(till, self.last_try or till) - clock.now()) / 1e9
     if left <= 0 then return end
-    local exiting = self.transport.exiting -- of nginx's worker, which cannot wake a sleeping coroutine
+    local exiting = self.transport.exiting -- an ending worker of nginx cannot wake a sleeping coroutine
     if exiting and exiting() and not self.last_try then begin_closing(self, AT_EXIT) end
     self.transport.rest(exiting and math.min(left, 1) or left)
   end

@@ -28,7 +28,7 @@ local function is_globals(env, fn)
   if type(env) ~= "table" or env._G ~= globals then return false end
   local code
   for name, value in pairs_of(env) do
-    if not code then -- without the chunk's name, which may be its text
+    if not code then -- the message leaves out the chunk's name, which may be its text
       code = string.dump(fn, true)
       local source = debug.getinfo(fn, "S").source
       local from, to = code:find(source, 1, true)
@@ -209,7 +209,7 @@ end
 -- @return an array with n
 function M.unpack(text)
   local values, n, at = {}, 0, 1
-  local tables, last = {}, 0 -- those that began
+  local tables, last = {}, 0 -- the tables so far, by number
   local depth, open, tags, keyed, keys = 0, {}, {}, {}, {} -- the open ones; whether a key waits for its value, and the key
   while at <= #text do
     local tag = text:sub(at, at)

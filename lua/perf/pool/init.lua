@@ -244,7 +244,7 @@ function Pool:submit(fn, ...)
     local where = debug.getinfo(fn, "S")
     job.parent, job.name = self.tracer:current(), ("pool %s:%d"):format(where.short_src, where.linedefined)
   end
-  self.last_id, self.waiting[id] = id, job -- before the push: a failure after it would leave an unknown job
+  self.last_id, self.waiting[id] = id, job -- set before the push: a failure after it would leave an unknown job
   local ok, why, code = self.jobs:push(id, text)
   if not ok then
     self.waiting[id] = nil

@@ -16,7 +16,7 @@ local argument = require "perf.base.argument"
 local M = {}
 
 local DEFAULT_FREQ = 999
-local MOST_FREQ, LEAST_PERIOD = 20000, 50000 -- of a clock
+local MOST_FREQ, LEAST_PERIOD = 20000, 50000 -- limits for clocks
 local TIMELINE = 100000 -- samples
 
 -- Options -------------------------------------------------------------------------------------------------------------
@@ -27,7 +27,7 @@ local check_options = checks.options "perf.profiler"
 
 local software, is_clock = open.software_config, open.is_clock
 local function is_breakpoint(attr) return attr.type == 5 or attr.type == "breakpoint" end
-local numbers = { -- of rt_sigreturn and process_vm_readv
+local numbers = { -- the system calls rt_sigreturn and process_vm_readv
   x86_64 = { 15, 310 }, aarch64 = { 139, 270 }, riscv64 = { 139, 270 } }
 
 -- Whether the signal handler may make system calls. It may not if the profiled event counts them: each signal would cause another

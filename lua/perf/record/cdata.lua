@@ -71,7 +71,7 @@ for name in ("time id stream_id period event_id"):gmatch "%S+" do reads[name] = 
 for name in ("ip addr"):gmatch "%S+" do reads[name] = signed end
 for name in ("pid tid cpu"):gmatch "%S+" do reads[name] = int end
 
-local getters = memo(memo) -- by their functions above and places
+local getters = memo(memo) -- getters[function in `reads`][offset]
 
 local function misc(rec) return cast(u16p, rec._b)[2] end
 local function size(rec) return cast(u16p, rec._b)[3] end
@@ -85,8 +85,8 @@ for i, name in ipairs(core.record_fields()) do field_number[name] = i end
 -- Tags ----------------------------------------------------------------------------------------------------------------
 
 local shapes = {} -- by tag: {name = getter}
-local infos, layouts = {}, {} -- by tag: the event's info, and its layout in C
-local tags = {} -- by content
+local infos, layouts = {}, {} -- the event's info, and its layout in C, by tag
+local tags = {} -- a layout's tag, by the layout's bytes
 
 -- The shape of a tag whose other fields are parsed by C; a getter is made at its first use.
 local function parsed(layout, info)

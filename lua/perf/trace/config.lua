@@ -16,7 +16,7 @@ local env = settings.text
 
 local function wrong_exporter(e)
   if e == true or type(e) == "table" and type(e.writer) ~= "function" then
-    return "what perf.exporter gives, a function, or false"
+    return "an exporter of perf.exporter, a function, or false"
   end
 end
 
@@ -43,7 +43,7 @@ local function exporter_of(config)
   local name = env "OTEL_TRACES_EXPORTER" or "otlp"
   if name == "none" then return false end
   if not exporters[name] then
-    warn(config, ("OTEL_TRACES_EXPORTER=%s: there are %s, none; nothing is exported"):format(name,
+    warn(config, ("OTEL_TRACES_EXPORTER=%s: unknown exporter; there are %s, none; nothing is exported"):format(name,
       table.concat(keys_of(exporters), ", ")))
     return false
   end
@@ -101,7 +101,7 @@ local function metrics_of(metrics, config)
     end
     last = bound
   end
-  if metrics.buckets and not last then mistake("metrics", "buckets must be increasing numbers, there is none") end
+  if metrics.buckets and not last then mistake("metrics", "buckets must be increasing numbers, and one at least") end
   return settings.fill(config.warnings, rows.metrics.options, metrics)
 end
 

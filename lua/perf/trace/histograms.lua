@@ -46,7 +46,7 @@ local function bucket_of(bounds, v)
   return low
 end
 
-local current, all -- of the span that is being added
+local current, all -- rows of the span that is being added
 
 local function put(label, unit, total)
   local h = current[label]

@@ -151,7 +151,7 @@ function Tracer:start(name, opts, elsewhere) -- `elsewhere`: work that another t
     if links then span.links, span.dropped_links = links, dropped_links end
     if attributes then
       span.attributes, span.nattributes, span.dropped = attributes, nattributes, dropped
-      local own = opts.attributes.perfevents -- before the limits shorten it
+      local own = opts.attributes.perfevents -- copied before the limits shorten it
       if own ~= nil then span:_count(attributes_of.value("perfevents", own, 2, math.huge)) end
     end
   end

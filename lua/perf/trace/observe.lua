@@ -43,7 +43,7 @@ shapes.opentelemetry = {
   start = "start",
   setter = "set_attributes",
   events_in_start = function(_, _, _, config) return opentelemetry_value(config and config.attributes) end,
-  span = function(_, span) return span end, -- after the context
+  span = function(_, span) return span end, -- OpenTelemetry's start returns the context first
   events_in_set = function(...) return opentelemetry_value { ... } end,
   put = function(span, set, key, value)
     set(span, { key = key, value = type(value) == "number" and { int_value = value } or { string_value = value } })

@@ -78,7 +78,7 @@ local function tracestate(text)
   return table.concat(members, ",")
 end
 
-local formats = {} -- by the names of the option `propagators` in perf.api.options
+local formats = {} -- the keys are the values of the option `propagators` in perf.api.options
 
 formats.tracecontext = {
   extract = function(get)

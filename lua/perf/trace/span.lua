@@ -196,7 +196,7 @@ function M.text_of(err)
 end
 
 local function type_of(err)
-  local class = type(err) == "table" and getmetatable(err) -- or the value of __metatable
+  local class = type(err) == "table" and getmetatable(err) -- if it has __metatable, the value of that
   local name = type(class) == "table" and rawget(class, "__name")
   return type(name) == "string" and name or type(err)
 end

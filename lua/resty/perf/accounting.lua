@@ -60,7 +60,7 @@ function M.open(set, host, closing)
   for name, f in pairs_of(host or {}) do pointer[name] = ffi.cast("void *", f) end
   if closing then closing() end
   M.close()
-  open, handle, seen = now, pointer, 0 -- at once: memory may run out before
+  open, handle, seen = now, pointer, 0 -- set together: memory may run out before
   return true
 end
 
@@ -116,8 +116,8 @@ function M.count_waits()
   return M.waits ~= nil
 end
 
--- A thread looks from now on for turns that last longer than this many ns. Returns true; or nil, message, code.
--- @param tells whether it writes a line about a turn that goes on and on, to standard error
+-- Start a thread that watches for turns longer than this many ns. Returns true; or nil, message, code.
+-- @param tells whether it writes a line to standard error about a turn that does not end
 function M.watch(ns, tells)
   local ok, message, code = open.accounting:watch(ns, tells)
   if not ok then return nil, message, code end

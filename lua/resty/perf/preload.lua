@@ -5,4 +5,4 @@ for _, name in ipairs { "c_functions", "collect", "lua_frame", "native", "report
 for _, name in ipairs { "idle", "probe", "refusal.invalid", "refusal.permission", "refusal.unavailable" } do
   require("perf.event." .. name)
 end
-pcall(require, "zlib") -- for pprof
+pcall(require, "zlib") -- profiles in pprof's format use it

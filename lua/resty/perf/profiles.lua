@@ -31,7 +31,7 @@ local ROUTES = 4096 -- the samples of routes with higher numbers have no zone
 local LATE = 10 -- seconds after the end; workers without a result have ended or are blocked
 local PAUSE = 0.05
 
-local timer = ngx.timer.at -- before it is wrapped
+local timer = ngx.timer.at -- nginx's own function, which is wrapped later
 
 local running -- {profiler=, zones=} of the running profile; later {over=true, profile=, message=, code=, failure=}
 local seen -- the id of the newest job
@@ -73,7 +73,7 @@ end
 -- unknown event
 local function begin(event, seconds, routes, done)
   if running then return nil, "this worker is being profiled already", "EBUSY" end
-  local mine = { profiler = false, zones = ffi.new("uint32_t[?]", ROUTES), named = {}, done = done } -- before it starts
+  local mine = { profiler = false, zones = ffi.new("uint32_t[?]", ROUTES), named = {}, done = done } -- made before it starts
   local p, message, code = argument.call_as_argument(1, "", profiler.started, { event = event })
   if not p then return nil, message, code end
   running, mine.profiler = mine, p

@@ -13,7 +13,7 @@ local routes = require "resty.perf.routes"
 local M = {}
 
 M.MOST = 100
-local REFUSED, PLACES = 1000, 4 -- at most so many names wait for a place; at most so many get one in a second
+local REFUSED, PLACES = 1000, 4 -- the most names that wait for a place; the most that get one in a second
 local DECAY = 60
 
 -- The names for a configuration.

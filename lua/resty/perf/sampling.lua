@@ -15,12 +15,12 @@ local function bad(text, ...) argument.raisef("sample: " .. text, ...) end
 
 local function check_every(n, what)
   if type(n) ~= "number" or n ~= math.floor(n) or n < 0 or n >= 2 ^ 53 then
-    bad("%s: 1 for every request, n for one of n, or 0 for none, got %s", what, tostring(n))
+    bad("%s: 1 for every request, n for one of n, or 0 for none expected, got %s", what, tostring(n))
   end
   return n
 end
 
--- One of n as a function.
+-- A function that returns true for one of n calls.
 local function one_of(n, random)
   if n == 0 then return function() return false end end
   if n == 1 then return function() return true end end

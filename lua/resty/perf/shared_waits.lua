@@ -13,7 +13,7 @@ local M = {}
 
 local MOST, KIND, PREFIX = 1000, "waits", "waits "
 local FIELDS = { "count", "lasted", "waiting", "late" }
-local HISTOGRAM = #FIELDS -- its place
+local HISTOGRAM = #FIELDS -- the histogram's index in FIELDS
 local LENGTH = HISTOGRAM + waits.BUCKETS
 local FAMILIES = { wait = { "route", "phase", "kind", "peer", "line" }, latency = { "route", "status", "method" } }
 

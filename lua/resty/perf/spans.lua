@@ -10,7 +10,7 @@ local waits = require "resty.perf.waits"
 
 local M = {}
 
-local open = {} -- by address
+local open = {} -- spans by the address of their request
 
 local function key(r) return tonumber(ffi.cast("uintptr_t", r)) end
 

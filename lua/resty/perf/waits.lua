@@ -21,9 +21,9 @@ local HOST = #accounting.phases -- sites 1 to HOST + 1: nginx, until a phase beg
 local LAST = 1 + HOST
 
 local peers, admit -- the names that resty.perf.route_names gives places to, and its function
-local noted = {} -- how often requests had waited for each peer
+local noted = {} -- how often requests had waited for each peer at the last note_uses
 
-local sites, known = {}, {} -- by number; numbers by phase, kind, peer and stack
+local sites, known = {}, {} -- sites by number; their numbers by phase, kind, peer and stack
 for i, phase in ipairs(accounting.phases) do sites[i] = { phase = phase, kind = "nginx", peer = "", stack = {} } end
 sites[LAST] = { phase = "end", kind = "nginx", peer = "", stack = {} }
 sites[0] = { phase = "", kind = "(other)", peer = "", stack = {} }

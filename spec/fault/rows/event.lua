@@ -88,7 +88,7 @@ method("Event", event, {
     setup = function() return assert(perf.open "sched:sched_switch") end },
   read = function(ev) return ev:read() end,
   refresh = function(ev) return ev:refresh(1) end,
-  reset = { run = function(ev) return ev:reset() end, survives = "read" }, -- by which a measurement learns that it was closed
+  reset = { run = function(ev) return ev:reset() end, survives = "read" }, -- a measurement learns by this read that it was closed
   scan = function(ev) return ev:scan() end,
   user = { run = function(ev) return select(2, ev:user()) end, again = false }, -- never for a software event
   set_bpf = { run = function(ev) return select(3, ev:set_bpf(0)) end, survives = "ioctl" }, -- this is not a program: refused

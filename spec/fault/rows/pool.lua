@@ -1,6 +1,6 @@
 --- Rows of threads. See inject.lua.
 local perf = require "perf"
-require "perf.names" -- a list that another spec file measured is opened without it
+require "perf.names" -- loaded now, since a pool loads it only if the list of events was not measured before
 
 local rows, row, method = require "spec.fault.list"()
 

@@ -17,7 +17,7 @@ local options = { events = "page-faults:u,task-clock", slow = 0.1 }
 local function host()
   local h = nginx.new()
   h:load()
-  h:run(h.perf.install) -- as in init_by_lua: it loads modules, for which there must be descriptors
+  h:run(h.perf.install) -- as in init_by_lua: it loads modules, which needs descriptors
   function h.close()
     h:run(h.fire, h)
     h:run(h.perf.stop)

@@ -19,7 +19,7 @@ local function labels(list)
   return out
 end
 
-local nowhere = { type = 0x7ffffff0, config = 0, label = "nowhere" } -- of a PMU that no machine has
+local nowhere = { type = 0x7ffffff0, config = 0, label = "nowhere" } -- no machine has this PMU
 
 local software = { "cpu-clock", "task-clock", "page-faults", "context-switches", "cpu-migrations", "minor-faults",
   "major-faults", "alignment-faults", "emulation-faults", "cgroup-switches" }

@@ -90,7 +90,7 @@ describe("perf.pool", function()
 
   it("returns an error if a result cannot be read", function()
     assert.equal("fine", in_child(function()
-      package.loaded["perf.pool"] = nil -- which may have been loaded with another copy
+      package.loaded["perf.pool"] = nil -- it may have been loaded with another copy of the library
       local copy = require "perf.pool.copy"
       local pool = assert(require "perf.pool".pool { size = 1, events = false })
       local job, unpack = pool:submit(function() return 1 end), copy.unpack

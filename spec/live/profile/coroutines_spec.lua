@@ -157,8 +157,8 @@ describe("a profile's coroutines", function()
   end)
 
   it("are collected when they are dead", function()
-    -- At most 500 are alive at a time: the number that would wait for a collector that runs by itself varies, and with it the
-    -- size of the table of coroutines.
+    -- At most 500 are alive at a time. If the collector ran by itself, the number of dead ones that it has not collected yet
+    -- would vary, and so would the size of the table of coroutines.
     local function many(n)
       collectgarbage "stop"
       for i = 1, n do

@@ -81,7 +81,7 @@ describe("a profiler", function()
     assert.equal("page-faults", p:stop().event)
     assert.is_false(p:is_running())
     refused("EINVAL", p:stop())
-    -- and again
+    -- It can be started again.
     assert.is_true(p:start())
     kit.touch_pages(50)
     local prof = p:stop()
@@ -155,7 +155,7 @@ describe("a profiler", function()
     requires { lua = "luajit" }
     local profile = require "jit.profile"
     profiling.at_safe_points(function()
-      works() -- from here on the handler is known
+      works() -- the profiler knows the handler from here on
       profile.start("l", function() end)
       local message = refused("EBUSY", perf.profile(print))
       assert.is_truthy(message:find("LuaJIT's profiler is in use", 1, true), message)

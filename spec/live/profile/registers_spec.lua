@@ -56,7 +56,7 @@ describe("a profile of registers", function()
     assert.is_true(exact >= (jit and 0.85 or 0.5) * tonumber(prof.total), profiling.text(prof))
   end)
 
-  -- Loops that allocate on one line, or on two: those that end in two dashes.
+  -- Loops that allocate on one line or two; these lines end in two dashes.
   local function loop(n, body, before)
     return ("local t, s = {}, 0\n%s\nfor i = 1, %d do\n%s\nend\nreturn s, t"):format(before or "", n, body)
   end
@@ -182,7 +182,7 @@ describe("a profile of registers", function()
     b:close()
   end)
 
-  it("is one of several in states and threads", function()
+  it("runs beside profilers of other Lua states and threads", function()
     local p = assert(perf.profiler(faults))
     assert(p:start())
     for _, threaded in ipairs { false, true } do
@@ -268,7 +268,7 @@ describe("a profile of registers", function()
       while n == before and kit.clock_ns() < deadline do kit.spin(50000) end
     end
     require "jit".off(spin)
-    profile.start("li1", theirs) -- before ours
+    profile.start("li1", theirs) -- started before ours
     local prof = perf.profile(faults, function()
       kit.touch_pages(100)
       spin()
@@ -279,7 +279,7 @@ describe("a profile of registers", function()
     assert.is_true(n > 0)
     profile.stop()
     n = 0
-    prof = perf.profile(faults, function() -- and while ours runs
+    prof = perf.profile(faults, function() -- started while ours runs
       profile.start("li1", theirs)
       spin()
       kit.touch_pages(100)

@@ -125,7 +125,7 @@ describe("a Record", function()
     assert.equal(text, tostring(rec))
   end)
 
-  it("has the same fields of a sample, by whichever function it was read", function()
+  it("has the same fields of a sample as a record that is a userdata", function()
     local ev = faults(MORE)
     touch(ev, 1)
     local rec = ev:read_record()

@@ -104,13 +104,13 @@ describe("resty.perf.accounting", function()
       kit.touch_pages(3)
       accounting.enter(r, HEADER)
       assert.is_true(accounting.nested())
-      kit.touch_pages(4) -- and an error
+      kit.touch_pages(4) -- then an error leaves the turn
       assert.equal(accounting.EBUSY, accounting.enter(r, HEADER))
       assert.equal(1 + CONTENT, accounting.enter(r, HEADER + accounting.ANEW))
       kit.touch_pages(10)
       accounting.exit(r, CONTENT)
       accounting.enter(r, HEADER)
-      kit.touch_pages(4) -- and an error
+      kit.touch_pages(4) -- then an error leaves the turn
       assert.equal(CONTENT, goes_on(r))
       assert.is_false(accounting.nested())
       assert.equal(2 * turn, accounting.abandoned())
@@ -132,7 +132,7 @@ describe("resty.perf.accounting", function()
     kit.touch_pages(3)
     accounting.leave(a)
     accounting.back(a, CONTENT, 0)
-    kit.touch_pages(20) -- and an error
+    kit.touch_pages(20) -- then an error leaves the turn
     accounting.enter(b, CONTENT)
     kit.touch_pages(2)
     accounting.exit(b, 0)

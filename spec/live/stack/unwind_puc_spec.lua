@@ -40,7 +40,7 @@ describe("the unwinder of PUC Lua", function()
       for i = #resumed - 1, 1, -1 do add_levels(expected, resumed[i], 0) end
       for i = 3, #h.places do -- without `here` and this function
         local p = h.places[i]
-        if p.resumer >= math.max(#resumed, 1) then break end -- of the threads in which the specs run
+        if p.resumer >= math.max(#resumed, 1) then break end -- the rest are the threads in which the specs run
         found[#found + 1] = p.kind == "C" and "C" or ("%s:%d:%d"):format(p.source, p.linedefined, p.line)
       end
       assert.is_nil(h.failed)

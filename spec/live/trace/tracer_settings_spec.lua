@@ -160,7 +160,7 @@ describe("a wrong variable of the environment", function()
     local run_with_parent = ([[env OTEL_TRACES_SAMPLER=traceidratio OTEL_TRACES_SAMPLER_ARG=x %s -e '
       local t = require "perf".tracer {events = false, exporter = false}
       print(t:start("x", {parent = {sampled = false}}).sampled)' 2>/dev/null]]):format(util.lua())
-    assert.matches("^true", util.shell(run_with_parent)) -- of the same sampler, which ignores the parent
+    assert.matches("^true", util.shell(run_with_parent)) -- the same sampler ignores the parent
   end)
 
   it("is used without its wrong entries if it is a list", function()

@@ -400,7 +400,7 @@ describe("perf.tracer", function()
     raises("unknown sampler 'x'", perf.tracer, { sampler = "x" })
     raises("'batch': more than 'queue'", perf.tracer, { batch = 10, queue = 5 })
     raises("'queue': a whole number from 1", perf.tracer, { queue = 0 })
-    raises("'exporter': what perf.exporter gives", perf.tracer, { exporter = {} })
+    raises("'exporter': an exporter of perf.exporter", perf.tracer, { exporter = {} })
     raises("unknown 'w3c'; there are tracecontext, b3, b3multi", perf.tracer, { propagators = { "w3c" } })
     raises("unknown option 'url'", perf.exporter.otlp, { url = "x" })
     raises("'ftp://x' is not an http or https URL", perf.exporter.otlp, { endpoint = "ftp://x" })
@@ -442,8 +442,8 @@ describe("perf.tracer", function()
     assert.matches("perf.exporter.zipkin to http://z:9411/api/v2/spans\t",
       run "OTEL_TRACES_EXPORTER=zipkin OTEL_EXPORTER_ZIPKIN_ENDPOINT=http://z:9411")
     assert.matches("\tnil\tnil.*\tfalse\t", run "OTEL_SDK_DISABLED=true")
-    assert.matches("OTEL_TRACES_EXPORTER=jaeger: there are otlp, zipkin, none; nothing is exported; OTEL_TRACES_SAMPLER: unknown",
-      run "OTEL_TRACES_EXPORTER=jaeger OTEL_TRACES_SAMPLER=x")
+    assert.matches("OTEL_TRACES_EXPORTER=jaeger: unknown exporter; there are otlp, zipkin, none; nothing is exported; "
+      .. "OTEL_TRACES_SAMPLER: unknown", run "OTEL_TRACES_EXPORTER=jaeger OTEL_TRACES_SAMPLER=x")
   end)
 
   it("keeps histograms of counts for each span name", function()

@@ -73,7 +73,8 @@ describe("luaperf", function()
       .. "luaperf: luaperf --help lists them\n", try "luaperf mine.lua 2>&1")
   end)
 
-  -- An empty file was shown as a profile without samples, and nanoseconds of folded stacks as so many samples.
+  -- An empty file was shown as a profile without samples. The numbers of folded stacks may be nanoseconds; the report called them
+  -- samples.
   it("refuses an empty profile, and does not take the numbers of folded stacks for samples", function()
     assert.equal("luaperf: a.json: the file is empty\n", try ": >a.json; luaperf report a.json 2>&1")
     assert.matches("^total: 175,050,839\n", try "echo 'main;f 175050839' >a.folded; luaperf report a.folded 2>&1")

@@ -205,7 +205,7 @@ describe("the loss of a ring", function()
     assert.equal(lost, (ev:lost()))
   end)
 
-  it("is counted whatever read_format says, and reads return only what that says", function()
+  it("is counted with any read_format, and reads return only the values that read_format names", function()
     for _, format in ipairs { {}, { "id" }, { "lost" }, { "group" }, { "group", "id" },
       { "total_time_enabled", "total_time_running", "id" } } do
       local ev = rings.open(with { read_format = format, sample_type = { "read", "tid" } }, nil, { pages = 1 })

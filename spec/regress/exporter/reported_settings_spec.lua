@@ -26,7 +26,8 @@ describe("a wrong setting of the environment", function()
     once("OTEL_TRACES_EXPORTER=none OTEL_BSP_MAX_QUEUE_SIZE=many OTEL_SPAN_LINK_COUNT_LIMIT=-1",
       "OTEL_BSP_MAX_QUEUE_SIZE=many: a whole number from 1 to 16777216 expected; it is ignored",
       "OTEL_SPAN_LINK_COUNT_LIMIT=-1: a whole number from 0 to 16777216 expected; it is ignored")
-    once("OTEL_TRACES_EXPORTER=console", "OTEL_TRACES_EXPORTER=console: there are otlp, zipkin, none; nothing is exported")
+    once("OTEL_TRACES_EXPORTER=console",
+      "OTEL_TRACES_EXPORTER=console: unknown exporter; there are otlp, zipkin, none; nothing is exported")
     once("OTEL_TRACES_EXPORTER=none OTEL_SDK_DISABLED=yes", "OTEL_SDK_DISABLED=yes: true or false expected; it is ignored")
     once "OTEL_SDK_DISABLED=true OTEL_BSP_MAX_QUEUE_SIZE=many" -- nothing is enabled
   end)

@@ -161,7 +161,7 @@ describe("an idle list is closed when its resources are needed", function()
         if not file then break end
         files[#files + 1] = file
       end
-      local c = perf.measure("page-faults,minor-faults", function() -- of which the third list is closed
+      local c = perf.measure("page-faults,minor-faults", function() -- this closes the third list
         kit.touch_pages(3)
         local g = assert(perf.group { "dummy", "page-faults", "minor-faults" })
         assert(#g == 3)
@@ -185,7 +185,7 @@ describe("an idle list is closed when its resources are needed", function()
       kit.settle()
       for _, module in ipairs { "", ".pool", ".data" } do package.loaded["perf" .. module] = nil end
       perf = require "perf" -- another table, which has loaded neither
-      local function fill() -- with idle lists, until no descriptor is left for a file
+      local function fill() -- make idle lists until no descriptor is left for a file
         for i = 1, 60 do perf.measure({ { event = "dummy", label = "dummy " .. i } }, kit.touch_pages, 1) end
         assert(not io.open "/dev/null")
       end

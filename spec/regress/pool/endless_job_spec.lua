@@ -61,7 +61,8 @@ describe("a job that never ends", function()
     os.remove(gate)
   end)
 
-  -- If the finalizer that waits was older than the threads', the threads were detached before it ran: their jobs were lost.
+  -- The pool's finalizer waits for the jobs. If it was made before the threads, their finalizers ran first and detached them, and
+  -- the jobs were lost.
   it("is left behind, while a job that ends soon is waited for", function()
     for _, last in ipairs { "", "os.exit(0, true)", "pool = nil collectgarbage() collectgarbage()" } do
       local path = os.tmpname()

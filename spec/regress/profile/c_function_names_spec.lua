@@ -43,7 +43,7 @@ describe("a C function in a profile", function()
   end)
 
   it("of Lua's libraries has its library's name, under the line that calls it", function()
-    requires { nostress = true } -- which takes most of the time
+    requires { nostress = true } -- under stress it takes too long
     local parts, line = {}, nil
     for i = 1, 3000 do parts[i] = tostring(i) end
     local prof = busy(function()

@@ -1,6 +1,6 @@
--- The stories: a speedscope file whose profile, zones or counts were no lists raised an error of ours instead of being refused.
--- One with an infinite weight, a line of 0.5 or a process of 1e300 was loaded, and could not be written. Neither could a file of
--- ours that has addresses.
+-- The stories: a speedscope file whose profile, zones or counts were not lists raised an internal error instead of being
+-- refused. A file with an infinite weight, a line of 0.5 or a process of 1e300 was loaded, but could not be written again. Nor
+-- could a file with addresses that the library had written itself.
 local load = require "perf.profile.load".load
 local util = require "spec.support.util"
 

@@ -49,7 +49,7 @@ describe("a running profile", function()
     assert.is_true(theirs > 0)
     assert.equal(prof.total, profiling.sum(prof))
     assert.is_true(profiling.under(prof, "spin") > 0)
-    assert(p:start()) -- again, with LuaJIT's own
+    assert(p:start()) -- it can use LuaJIT's own profiler again
     spin(3e6)
     prof = assert(p:stop())
     assert.is_true(profiling.under(prof, "spin") > prof.total / 2, profiling.text(prof))

@@ -5,7 +5,7 @@ local core = require "perf.core"
 local perf = require "perf"
 
 describe("profiles of two threads in turn", function()
-  it("fail only because another one runs, and count everything", function()
+  it("fail only while another one runs, and count everything", function()
     local pool = assert(perf.pool { size = 2 })
     local jobs = {}
     for i = 1, 2 do

@@ -31,7 +31,7 @@ describe("a line that allocates", function()
     assert(before < allocates / 5, ("%.1f%% before, %.1f%% where it allocates"):format(before, allocates))
   end)
 
-  it("leaves the lines of arithmetic their time", function()
+  it("does not have the time of the lines with arithmetic", function()
     requires { puc = true, registers = true, nosan = true, nostress = true }
     assert(kit.unwind.learn())
     local line

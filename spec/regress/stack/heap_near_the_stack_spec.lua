@@ -5,7 +5,7 @@ local util = require "spec.support.util"
 
 describe("a coroutine on the C stack of another thread", function()
   for _, strings in ipairs { 0, 20, 80 } do
-    it("is shown with what resumed it, beside a heap of " .. strings .. " long strings", function()
+    it("is shown with its resumer, beside a heap of " .. strings .. " long strings", function()
       requires { registers = true, nosan = true }
       util.with_tmpname(function(path)
         util.write_file(path, ([[

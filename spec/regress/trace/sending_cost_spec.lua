@@ -5,7 +5,7 @@ local core = require "perf.core"
 local kit = require "testkit"
 local perf = require "perf"
 
-local PAGES = 3000 -- that sending touches; spans touch a few hundred at most
+local PAGES = 3000 -- sending touches so many; spans touch a few hundred at most
 
 -- A tracer whose exporter has that cost.
 local function tracer(options)

@@ -73,7 +73,7 @@ describe("a look at memory", function()
     end)
   end)
 
-  it("leaves the program its own faults", function()
+  it("leaves the program's own faults to the program", function()
     for _, how in ipairs { "plain", "stack" } do
       kit.alternate_stack(65536)
       handled(how, function()

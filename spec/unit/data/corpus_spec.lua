@@ -276,7 +276,7 @@ local function compare_attr(message, entry)
   local theirs, ours = one(message, "attr"), entry.attr
   place = "attr " .. entry.name
   local types = {hardware = "0", software = "1", tracepoint = "2", hw_cache = "3", raw = "4", breakpoint = "5"}
-  theirs.size = nil -- of the struct that they read into
+  theirs.size = nil -- the size of the struct that they read into
   for field, values in pairs(theirs) do
     local got, value = ours[field], values[1]
     if field == "type" then

@@ -53,7 +53,8 @@ describe("perf.doctor", function()
     end
   end)
 
-  -- With the capability ptrace is refused, so luaperf stat counted the interpreter's start, which the remedy did not say.
+  -- The kernel refuses ptrace of a program with a capability. So luaperf stat counted the interpreter's start too, and the
+  -- remedy did not say that.
   it("says what a capability of the interpreter changes, if it proposes one", function()
     local _, report = examine({ paranoid = 2 }, level(2))
     assert.matches("setcap: use a copy of the interpreter,.* luaperf stat counts its start too%.", tostring(report))
@@ -83,7 +84,7 @@ describe("perf.doctor", function()
     local rows = examine({ uid = 0, cap = "000001ffffffffff", files = { ["proc/self/uid_map"] = "0 1000 1" } }, level(2))
     assert.is_false(rows.perf_event_paranoid.ok)
     assert.matches("run it outside of its user namespace", rows.perf_event_paranoid.fix)
-    assert.equal("of a user namespace, which perf ignores", rows.capabilities.detail)
+    assert.equal("this process has those of a user namespace, which perf ignores", rows.capabilities.detail)
   end)
 
   it("names capabilities", function()

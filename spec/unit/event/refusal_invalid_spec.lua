@@ -55,7 +55,7 @@ describe("invalid", function()
   it("explains a wrong target", function()
     kernel(never)
     for text, ctx in pairs {
-      ["pid=-1 with cpu=-1 would be every process on every CPU; give cpu=, or use perf.set, which opens one event a CPU"] =
+      ["pid=-1 with cpu=-1 would be every process on every CPU; give cpu=, or use perf.set, which opens one event on each CPU"] =
         { pid = -1 },
       ["a cgroup's event needs a CPU; give cpu=, or use perf.set"] = { cgroup = "/x" },
       ["there is no CPU 7; this machine has 0-3"] = { pid = -1, cpu = 7 },

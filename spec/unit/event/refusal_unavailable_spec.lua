@@ -40,7 +40,7 @@ describe("unavailable", function()
   it("distinguishes a missing event from a missing PMU", function()
     here = machine.new()
     here:answer(function(attr) return attr.config ~= 0 and attr.type ~= "software" and "ENOENT" or nil end)
-    assert.equal("this CPU's PMU does not count this event; use what perf.list() shows",
+    assert.equal("this CPU's PMU does not count this event; use an event that perf.list() shows",
       why("bus-cycles", { type = "hardware", config = 6 }, "ENOENT"))
   end)
 

@@ -50,7 +50,7 @@ describe("perf.profile.report.speedscope", function()
     assert.equal(20e6, t.profiles[1].weights[2])
   end)
 
-  it("is read again as it was", function()
+  it("is the same after it is written and read", function()
     util.with_tmpname(function(path)
       local limited = profiles.program()
       limited.requested = 1000000

@@ -31,7 +31,7 @@ describe("resty.perf.routes", function()
     local find, configured = routes.new()
     assert.same({}, configured)
     assert.equal("/w\239\191\189\239\191\189", find "/w\255\254")
-    assert.equal("/w\239\191\189\239\191\189", find "/w\192\128") -- the same route, and not another one of the same name
+    assert.equal("/w\239\191\189\239\191\189", find "/w\192\128") -- both paths are one route, not two with one name
     assert.equal("/gr\195\188n", find "/gr\195\188n")
     assert.equal("a\239\191\189", routes.valid "a\128")
     assert.equal("(other)", find("/" .. ("\255"):rep(100)))

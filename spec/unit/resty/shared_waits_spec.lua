@@ -4,7 +4,7 @@ local nginx = require "spec.support.nginx"
 describe("resty.perf.shared_waits", function()
   local host, dict, slots, shared_waits
   local MOST = 1000
-  local LENGTH -- of a row
+  local LENGTH -- bytes of a row
 
   before_each(function()
     requires { lua = "luajit", perf_open = true }

@@ -123,7 +123,7 @@ describe("perf.symbols.offset", function()
   end)
 
   it("survives damaged files", function()
-    requires{nostress = true} -- hundreds of them
+    requires{nostress = true} -- it makes hundreds of files
     local whole = elf.build{symbols = {{name = "f", addr = 0x1010}}, build_id = "\1\2\3\4",
       frames = {{addr = 0x1010, size = 16, cfa = 16, ra = -8}}}
     local seed = 7

@@ -122,7 +122,7 @@ local function target(v, ctx)
     if cpu == -1 then return "a cgroup's event needs a CPU", { "give cpu=, or use perf.set" } end
   elseif pid == -1 and cpu == -1 then
     return "pid=-1 with cpu=-1 would be every process on every CPU",
-      { "give cpu=", "use perf.set, which opens one event a CPU" }
+      { "give cpu=", "use perf.set, which opens one event on each CPU" }
   end
   if pid < -1 then return ("no process has the pid %d"):format(pid), {} end
   if cpu < -1 then return ("no CPU has the number %d"):format(cpu), {} end

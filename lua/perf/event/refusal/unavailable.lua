@@ -142,7 +142,7 @@ function M.reason(v, code, ctx, _, attr)
     local reason, remedies = field_refused(v, attr, ctx)
     if reason then return reason, remedies end
   end
-  if counts then return "this CPU's PMU does not count this event", { "use what perf.list() shows" } end
+  if counts then return "this CPU's PMU does not count this event", { "use an event that perf.list() shows" } end
   if on_cpu[v.kind] or not v.pmu then return nil end
   return ("the PMU %s has no such event"):format(v.pmu.name),
     { ("its events are those of perf.list '%s/*'"):format(v.pmu.name) }
