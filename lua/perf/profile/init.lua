@@ -277,7 +277,7 @@ argument.check_methods(Profiler, "Profiler", "is_running")
 Profiler.__close = Profiler.close
 
 local function new(opts)
-  opts = check_options(opts, 1)
+  opts = check_options(type(opts) == "string" and { event = opts } or opts, 1)
   local spec, message, code = require("perf.names").resolve(opts.event)
   if not spec then return nil, message, code end
   if #spec.attrs > 1 then
@@ -295,7 +295,7 @@ local function new(opts)
 end
 
 --- Make a Profiler, to profile from its start() to its stop().
--- @tparam[opt] table options
+-- @tparam[opt] string|table options the options, or (since 0.2.0) the name of the event
 -- @treturn Profiler @fails
 -- @raise for an unknown event or option
 function M.profiler(opts)
@@ -325,7 +325,7 @@ end
 
 --- Run a function; return a Profile by Lua line, then its results.
 -- @function perf.profile
--- @tparam[opt] table options
+-- @tparam[opt] string|table options the options, or (since 0.2.0) the name of the event
 -- @tparam function fn its error is raised again unchanged, with the profiler stopped
 -- @tparam any ... its arguments
 -- @treturn Profile then fn's results @fails and fn is not called
@@ -333,7 +333,7 @@ end
 function M.profile(opts, ...)
   if type(opts) == "function" then return M.profile({}, opts, ...) end
   argument.check_dot(opts)
-  if select("#", ...) == 0 and type(opts) ~= "table" then
+  if select("#", ...) == 0 and type(opts) ~= "table" and type(opts) ~= "string" then
     argument.raise("function or table of options expected, got " .. type(opts), 1)
   end
   argument.check_callable((...), 2)

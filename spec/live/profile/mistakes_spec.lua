@@ -52,10 +52,22 @@ describe("a profiler", function()
       assert.is_truthy(err:find(text, 1, true), err)
     end
     bad("bad argument #2 to 'profile' (function expected, got nil)", {})
-    bad("table of options expected, got string", "page-faults", print)
+    bad("bad argument #1 to 'profile' (table of options expected, got number)", 1, print)
+    bad("bad argument #1 to 'profile' (pagefaults: unknown event", "pagefaults", print)
     bad("unknown option 'evnts'; did you mean 'event'?", { evnts = "page-faults" }, print)
     bad "bad argument #1 to 'profile' (function or table of options expected, got nil)"
-    bad("bad argument #1 to 'profile' (function or table of options expected, got string)", "page-faults")
+    bad("bad argument #2 to 'profile' (function expected, got nil)", "page-faults")
+  end)
+
+  -- The story: perf.measure takes an event's name in place of options, and the profiler refused one.
+  it("takes an event's name in place of options", function()
+    requires { perf_open = true }
+    local prof, result = perf.profile("page-faults", function(...) return select("#", ...) end, 1, nil)
+    assert.same({ "page-faults", 1, 2 }, { prof.event:match "^[^:]*", prof.period, result })
+    local p = assert(perf.profiler "page-faults")
+    assert(p:start())
+    assert.equal("page-faults", assert(p:stop()).event:match "^[^:]*")
+    p:close()
   end)
 
   it("describes itself and says whether it runs", function()

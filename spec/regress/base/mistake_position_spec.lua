@@ -50,8 +50,8 @@ describe("a mistake", function()
       ["bad argument #1 to 'folded' (Profile expected, got table)"] = function() local r = prof.folded {} return r end,
       ["bad argument #1 to 'top' (Profile expected, got nil)"] = function() local r = prof.top() return r end,
       ["bad argument #2 to 'zone' (function expected, got number)"] = function() local r = perf.zone("x", 1) return r end,
-      ["bad argument #1 to 'profiler' (table of options expected, got string)"] = function()
-        local r = perf.profiler "x" return r
+      ["bad argument #1 to 'profiler' (table of options expected, got number)"] = function()
+        local r = perf.profiler(1) return r
       end,
     }
   end)
