@@ -13,6 +13,12 @@ local function execute_length()
   return (machine:find("^aarch64") or machine:find("^arm") or not machine:find("64")) and 4 or 8
 end
 
+-- Whether this machine may watch so many bytes. On x86 the lengths are those of its debug registers; other machines have more.
+function breakpoint.is_length(len)
+  local _, machine = core.uname()
+  return len == 1 or len == 2 or len == 4 or len == 8 or machine ~= "x86_64" and not machine:find("^i%d86$")
+end
+
 -- The bits of an access such as "rw".
 -- @treturn ?int nil when text is not one to three different letters of r, w, x
 function breakpoint.access(text)

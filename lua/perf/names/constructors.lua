@@ -197,6 +197,9 @@ function events.breakpoint(t)
   local bits = breakpoint_of.access(t.access)
   if not bits then argument.raisef("option 'access': one to three of r, w, x expected, got '%s'", t.access) end
   local attr = breakpoint_of.attr(t.addr, t.len, bits)
+  if not breakpoint_of.is_length(attr.bp_len) then
+    argument.raisef("option 'len': 1, 2, 4 or 8 expected, got %.14g", attr.bp_len)
+  end
   local label = ("mem:%s/%d:%s"):format(core.hex(t.addr), attr.bp_len, t.access)
   return attr_of("breakpoint", label, attr)
 end

@@ -203,6 +203,7 @@ local function memory(text, fail)
     len, why = u64.parse(length)
     if not len then fail(at + 1, "the length '%s' %s", length, why) end
     if len == 0 then fail(at + 1, "the length is 0") end
+    if not breakpoint.is_length(len) then fail(at + 1, "the length is %s, and must be 1, 2, 4 or 8", length) end
     at = after
   end
   local access, stop = text:match("^:([rwx]+)()", at)

@@ -166,6 +166,9 @@ describe("breakpoints", function()
     golden.fails(m.bare, "mem:main", "the address 'main' is not a number")
     golden.fails(m.bare, "mem:0x10000000000000000", "does not fit into 64 bits")
     golden.fails(m.bare, "mem:0x1000/0", "the length is 0 at character 12")
+    if select(2, core.uname()) == "x86_64" then
+      golden.fails(m.bare, "mem:0x1000/3", "the length is 3, and must be 1, 2, 4 or 8 at character 12")
+    end
     golden.fails(m.bare, "mem:0x1000/9x", "the length '9x' is not a number at character 12")
     golden.fails(m.bare, "mem:0x1000:rr", "the access 'rr' names a letter twice at character 12")
     golden.fails(m.bare, "mem:0x1000;rw", "unexpected ';rw' at character 11")
