@@ -13,6 +13,8 @@ local M = {}
 M.USAGE, M.REFUSED = 129, 255
 
 local commands = { "stat", "record", "report", "list", "doctor" }
+-- Commands of perf, and what to use instead.
+local instead = { top = "luaperf record, then luaperf report", diff = "luaperf report --diff" }
 
 local function overview()
   local lines = { "usage: luaperf COMMAND [options] [--] script.lua [args]", "" }
@@ -46,6 +48,7 @@ function M.main(arg)
   local command = known(name)
   if not command then
     local hint = require "perf.base.suggest".hint(name, commands)
+    if instead[name] then hint = ("; use %s"):format(instead[name]) end
     if name:find "%.lua$" then hint = ("; did you mean 'luaperf stat %s'?"):format(name) end
     report_error(("unknown command '%s'%s"):format(name, hint))
     report_error "luaperf --help lists them"

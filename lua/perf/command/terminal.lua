@@ -11,7 +11,9 @@ end
 
 -- Write "luaperf: ..." to stderr.
 function M.error(err)
-  io.stderr:write("luaperf: ", M.plain(err), "\n")
+  local text = M.plain(err)
+  local list = text:find ": unknown event$" and "; luaperf list shows the events of this machine" or ""
+  io.stderr:write("luaperf: ", text, list, "\n")
 end
 
 -- Write all of a text to stdout.

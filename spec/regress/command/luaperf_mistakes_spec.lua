@@ -68,6 +68,19 @@ describe("luaperf", function()
     end
   end)
 
+  it("names the list of events for a name that is like none", function()
+    local message = "luaperf: nosuchthing: unknown event; luaperf list shows the events of this machine\n"
+    for _, command in ipairs { "stat", "record" } do
+      assert.equal(message, try(("luaperf %s -e nosuchthing true 2>&1"):format(command)))
+      assert.equal(message, try((": >a.lua; luaperf %s -e nosuchthing a.lua 2>&1"):format(command)))
+    end
+  end)
+
+  it("suggests what to use in place of a command of perf", function()
+    assert.equal("luaperf: unknown command 'top'; use luaperf record, then luaperf report\n"
+      .. "luaperf: luaperf --help lists them\n", try "luaperf top 2>&1")
+  end)
+
   it("suggests the command for a script without one", function()
     assert.equal("luaperf: unknown command 'mine.lua'; did you mean 'luaperf stat mine.lua'?\n"
       .. "luaperf: luaperf --help lists them\n", try "luaperf mine.lua 2>&1")
