@@ -9,7 +9,7 @@ describe("resty.perf and its clients", function()
 
   -- The story: a page of any site could stop the counting, through a name that its DNS server resolved to this machine.
   it("changes nothing for other sites", function()
-    s = server.start { init_worker = "app.start{events='page-faults:u'}", server = [[
+    s = server.start { init_worker = "app.start{events='page-faults:u', waits=true}", server = [[
       location /secret { content_by_lua_block { perf.status { token = "open sesame" } } } ]] }
     local host = "127.0.0.1:" .. s.port
     local function post(path, headers)
@@ -45,7 +45,17 @@ describe("resty.perf and its clients", function()
     assert.equal(403, post("/secret", { token }))
     assert.equal(200, post("/secret", { "X-Perf-Token: open sesame" }))
     assert.falsy(s:get "/secret?format=json":find '"token"')
-    assert.equal(403, select(2, s:get("/perf?flame=task-clock", "-H 'Host: attacker.example'")))
+    for _, query in ipairs { "flame=task-clock", "waits=folded", "format=json" } do
+      assert.equal(403, select(2, s:get("/perf?" .. query, "-H 'Host: attacker.example'")), query)
+    end
+    assert.equal(200, select(2, s:get "/perf?flame=task-clock&seconds=0.01&as=folded"))
+    -- The story: of the requests that the manual names, only those to start and stop needed the configured token.
+    for query, status in pairs { ["flame=task-clock&seconds=0.01&as=folded"] = 200, ["waits=folded"] = 200 } do
+      assert.equal(403, select(2, s:get("/secret?" .. query)), query)
+      assert.equal(403, select(2, s:get("/secret?" .. query, "-H '" .. token .. "'")), query)
+      assert.equal(status, select(2, s:get("/secret?" .. query, "-H 'X-Perf-Token: open sesame'")), query)
+    end
+    for _, method in ipairs { "PUT", "DELETE", "UNKNOWN" } do assert.equal(405, select(2, s:get("/perf", "-X " .. method))) end
   end)
 
   it("shows pages to ranges of addresses", function()

@@ -18,7 +18,7 @@
 
 #include "core/stack/unwind.h"
 
-enum { PF_WATCH_PLACES = 32, PF_WATCH_NAME = 120, PF_WATCH_KEPT = 16, PF_WATCH_URI = 256, PF_WATCH_NAMES = 65536 };
+enum { PF_WATCH_PLACES = 32, PF_WATCH_NAME = 120, PF_WATCH_KEPT = 16, PF_WATCH_URI = 257, PF_WATCH_NAMES = 65536 };
 
 enum pf_watch_kind { PF_WATCH_ROUTE, PF_WATCH_PHASE, PF_WATCH_KINDS };
 
@@ -29,7 +29,7 @@ struct pf_blocked {
 	uint64_t seen_ns;   /* how long it had run when its stack was taken; 0: it ended before that */
 	long call;          /* the number of the system call that it was in; -1: none; -2: unknown */
 	uint32_t uri_size;
-	char uri[PF_WATCH_URI]; /* its beginning, if the turn has ended */
+	char uri[PF_WATCH_URI]; /* its beginning, if the turn has ended; one byte more than is shown, to tell whether it was cut */
 	unsigned n;
 	struct pf_watch_place {
 		enum pf_place_kind kind;

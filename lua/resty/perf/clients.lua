@@ -1,9 +1,9 @@
--- Clients of the pages: who may see them, and who may change something.
+-- Clients of the pages: who may see them, who may get a profile, and who may change something.
 --
 -- Addresses are compared as bytes. A request that changes something is refused in three cases: if a browser sends it for another
 -- site (Origin, Sec-Fetch-Site); if its Host is a foreign name, which an attacker's DNS server may have led here; and if a
--- browser lacks the token, which only a page of this site can read. Clients other than browsers need the token only if the
--- configuration has one.
+-- browser lacks the token, which only a page of this site can read. A profile is refused in the first two cases. If the
+-- configuration has a token, all clients need it for both.
 local argument = require "perf.base.argument"
 local checks = require "perf.api.check"
 local ffi = require "ffi"
@@ -108,15 +108,22 @@ function M.foreign()
   end
 end
 
+-- The reason why this request may not get a profile; nil if it may.
+-- @param[opt] secret the token of the configuration
+function M.no_profile(secret)
+  local reason = M.foreign()
+  if reason or not secret or ngx.var.http_x_perf_token == secret then return reason end
+  return "the header X-Perf-Token has to be the configured token"
+end
+
 -- The reason why this request may change nothing; nil if it may.
 -- @param[opt] secret the token of the configuration
 -- @param[opt] page_token the token that pages have
 function M.refusal(secret, page_token)
-  local reason = M.foreign()
+  local reason = M.no_profile(secret)
   if reason then return reason end
   local var = ngx.var
   local token = var.http_x_perf_token or ""
-  if secret and token ~= secret then return "the header X-Perf-Token has to be the configured token" end
   local browser = var.http_origin or var.http_sec_fetch_site or var.http_referer or var.http_cookie
   if not secret and browser and token ~= page_token then
     return "the header X-Perf-Token has to be the page's token"

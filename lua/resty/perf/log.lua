@@ -30,4 +30,14 @@ function M.later(level, text)
   if #waiting == 1 then after(0, M.flush) end -- if nginx has no free timer, resty.perf's own timer writes it
 end
 
+-- A function of a message, which writes a line about the first one: "resty.perf: OPTION: MESSAGE; EFFECT".
+function M.once(option, effect)
+  local done = false
+  return function(message)
+    if done then return end
+    done = true
+    M.later(ngx.ERR, ("resty.perf: %s: %s; %s"):format(option, message, effect))
+  end
+end
+
 return M

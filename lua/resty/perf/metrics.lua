@@ -16,9 +16,14 @@ local M = {}
 local COUNTS = { 0, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31 }
 local TIMES = { 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34 }
 
--- The sums for whole workers. At any time, worker = unattributed + running + the sums of all routes.
-local WORKER = { { "unattributed", "counter", " that belongs to no request." },
-  { "running", "gauge", " of requests that have not ended." }, { "worker", "counter", " of the workers in total." } }
+-- The sums for whole workers, with the text for an event and that for wall time. At any time, worker = unattributed + running +
+-- the sums of all routes.
+local WORKER = {
+  { "unattributed", "counter", " that belongs to no request.",
+    "Wall time in which no request's Lua ran: of nginx itself, and the time for which the workers slept." },
+  { "running", "gauge", " of requests that have not ended.", "Wall time in which Lua ran, of requests that have not ended." },
+  { "worker", "counter", " of the workers in total.", "Wall time of the workers in total, with the time for which they slept." },
+}
 
 local function number(v, unit)
   if unit == "ns" then return (("%.9f"):format(v / 1e9):gsub("%.?0+$", "")) end
@@ -132,7 +137,7 @@ function M.text(totals, emit, shape, pause)
       end
       for _, rest in ipairs(WORKER) do
         local metric = ("%s_%s%s"):format(rest[1], name, rest[2] == "counter" and "_total" or "")
-        head(metric, rest[2], what .. rest[3])
+        head(metric, rest[2], row == 0 and rest[4] or what .. rest[3])
         sample(metric, number(totals[rest[1]][row] or 0, unit))
       end
     end

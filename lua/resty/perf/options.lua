@@ -62,7 +62,7 @@ function M.check(opts)
   c.find, configured = routes.new(opts.routes, function(message)
     log.write(ngx.ERR, "resty.perf: routes: ", message, "; such requests are counted as ", routes.OTHER)
   end)
-  c.decide, c.header, c.blind = sampler.new(opts.sample)
+  c.decide, c.header, c.blind = sampler.new(opts.sample, nil, log.once("trust", "the header then selects no request"))
   for name in pairs_of(type(opts.sample) == "table" and opts.sample.routes or {}) do configured[routes.valid(name)] = true end
   configured[M.TIMERS] = true
   for _, route in pairs_of(M.apart) do configured[route] = true end
@@ -73,7 +73,7 @@ function M.check(opts)
   if type(opts.sample) == "table" and opts.sample.header and not c.header then
     log.write(ngx.WARN, "resty.perf: sample: the header ", opts.sample.header, " selects no request without `secret` or `trust`")
   end
-  c.redact = slow.redacting(opts.redact)
+  c.redact = slow.redacting(opts.redact, log.once("redact", "such a URI is shown as (redacted)"))
   if opts.slow ~= nil then c.is_slow = slow.new(opts.slow, labels) end
   if opts.spans ~= nil then c.spans = spans.check(opts.spans) end
   c.waits, c.span_waits = waiting(opts.waits)

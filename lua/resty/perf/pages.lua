@@ -114,8 +114,8 @@ local STATUS_OF = { EBUSY = 409, EINVAL = 400, ESRCH = 404 }
 
 local function text_of(arg) return type(arg) == "string" and arg or nil end
 
-local function flame(perf, args)
-  local reason = clients.foreign()
+local function flame(perf, args, secret)
+  local reason = clients.no_profile(secret)
   if reason then return refuse(403, reason) end
   local form = args.as or "flamegraph"
   if not FORMS[form] then return refuse(400, "as: expected flamegraph, folded, pprof or speedscope") end
@@ -130,8 +130,8 @@ local function flame(perf, args)
   send_profile(form == "folded" and profiles.with_routes(prof, pause) or prof, form, "profile", pause)
 end
 
-local function waiting(perf, args)
-  local reason = clients.foreign()
+local function waiting(perf, args, secret)
+  local reason = clients.no_profile(secret)
   if reason then return refuse(403, reason) end
   if not FORMS[args.waits] then return refuse(400, "waits: expected flamegraph, folded, pprof or speedscope") end
   local pause = slices.pausing()
@@ -178,6 +178,8 @@ end
 local function itself(value) return value end
 
 local function as_json(state)
+  local reason = clients.foreign() -- it has the page's token
+  if reason then return refuse(403, reason) end
   local pause = slices.pausing()
   local totals = state.sums(pause)
   ngx.header.content_type = "application/json"
@@ -201,10 +203,15 @@ function M.status(perf, opts)
   if not opts.allows(ngx.var.remote_addr) then return refuse(403, DENIED) end
   local state = perf.state()
   state.secret = opts.token ~= nil
-  if ngx.req.get_method() == "POST" then return command(perf, opts.token, state.token) end
+  local method = ngx.req.get_method()
+  if method == "POST" then return command(perf, opts.token, state.token) end
+  if method ~= "GET" and method ~= "HEAD" then
+    ngx.header.allow = "GET, HEAD, POST"
+    return refuse(405, "expected GET, HEAD or POST")
+  end
   local args = ngx.req.get_uri_args()
-  if args.waits then return waiting(perf, args) end
-  if args.flame then return flame(perf, args) end
+  if args.waits then return waiting(perf, args, opts.token) end
+  if args.flame then return flame(perf, args, opts.token) end
   local format = ngx.var.arg_format
   if format == "metrics" then return metrics(state) end
   if format == "json" then return as_json(state) end

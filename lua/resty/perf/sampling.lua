@@ -36,8 +36,9 @@ end
 -- @param[opt] sample n, or {every=n, header="X-Perf", secret=text, trust=function, routes={[name]=n}}: a request with that header
 -- is counted if the value is the secret, or trust(value) returns true
 -- @param[opt] random math.random
+-- @param[opt] failed called with a message if trust raises an error
 -- @return decide(route, header_value); the variable of nginx that has the header, or nil; whether decide needs neither argument
-function M.new(sample, random)
+function M.new(sample, random, failed)
   if type(sample) ~= "table" then sample = { every = sample } end
   sample = check(sample, 1)
   random = random or math.random
@@ -57,6 +58,7 @@ function M.new(sample, random)
   local function is_trusted(value)
     if value == secret or not trust then return value == secret end
     local ok, trusted = pcall(trust, value)
+    if not ok and failed then failed(tostring(trusted)) end
     return ok and trusted
   end
 

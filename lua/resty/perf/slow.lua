@@ -9,6 +9,7 @@ local utf8 = require "perf.base.utf8"
 local M = {}
 
 M.KEPT = 50
+local LONGEST = 256 -- bytes of a URI, as in resty.perf.blocked: nginx cuts a line after 2 KiB
 
 local function bad(text, ...) argument.raisef("slow: " .. text, ...) end
 
@@ -49,14 +50,19 @@ end
 local function without_query(uri) return (uri:gsub("%?.*", "?...")) end
 
 -- A function that returns the text to show for a request's URI; by default without the query string, which may contain secrets.
--- It never raises.
+-- Its first 256 bytes are shown. It never raises.
 -- @param[opt] redact option of perf.start
-function M.redacting(redact)
+-- @param[opt] failed called with a message if redact fails
+function M.redacting(redact, failed)
   if redact == nil then redact = without_query end
   if type(redact) ~= "function" then argument.raisef("redact: function expected, got %s", type(redact)) end
   return function(uri)
     local ok, text = pcall(redact, uri)
-    return ok and type(text) == "string" and utf8.valid(text) or "(redacted)"
+    if not ok or type(text) ~= "string" then
+      if failed then failed(ok and "a string expected, got " .. type(text) or tostring(text)) end
+      return "(redacted)"
+    end
+    return utf8.valid(#text > LONGEST and text:sub(1, LONGEST) .. "... (cut)" or text)
   end
 end
 

@@ -166,7 +166,7 @@ local methods = { "GET", "HEAD", "POST", "PUT", "DELETE", "MKCOL", "COPY", "MOVE
   "UNLOCK", "PATCH", "TRACE", "CONNECT" } -- nginx's NGX_HTTP_*, by their bits
 
 -- The name of a method by its bit in nginx.
-function M.method(bit) return methods[bit] or "" end
+function M.method(bit) return methods[bit] or "other" end
 
 -- The waits of the request that was finished last, at most 32: array of {site=, from_end_ns=, lasted_ns=, waiting_ns=, late_ns=};
 -- and its wall time. A wait began from_end_ns before the request's end.

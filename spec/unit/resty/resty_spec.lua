@@ -218,7 +218,9 @@ describe("resty.perf.metrics", function()
     local all = setmetatable({ waits = { waits = {}, requests = {} }, blocked = { routes = {} },
       dictionary = { capacity = 1, free = 1 } }, { __index = totals })
     for name, kind in exposition.text(all):gmatch "# TYPE (%S+) (%S+)" do
-      -- The guide has task-clock for all events, and the histogram of the time in Lua.
+      -- The guide has task-clock for all events, and these metrics of wall time too.
+      local wall = name:find "request_lua" or name:find "unattributed_lua" or name:find "worker_lua"
+      if wall then written[name] = kind end
       if name ~= "lua_perf_request_lua_seconds" then name = name:gsub("_lua_seconds", "_task_clock_seconds") end
       written[name:gsub("page_faults_u", "task_clock_seconds")] = kind
     end
@@ -257,6 +259,8 @@ describe("resty.perf.slow", function()
   it("shows a URI without its query string, or as a function says", function()
     assert.equal("/cart?...", slow.redacting()("/cart?id=7?\n"))
     assert.equal("/cart", slow.redacting()("/cart"))
+    assert.equal(("/"):rep(256), slow.redacting()(("/"):rep(256)))
+    assert.equal(("/"):rep(256) .. "... (cut)", slow.redacting()(("/"):rep(257) .. "?x"))
     assert.equal("x", slow.redacting(function() return "x" end)("/cart?id=7"))
     for _, wrong in ipairs { error, function() end } do assert.equal("(redacted)", slow.redacting(wrong)("/cart?id=7")) end
     assert.error_matches(function() slow.redacting "x" end, "redact: function expected, got string")

@@ -88,12 +88,26 @@ function drawWaits() {
       Object.entries(b.counts).map(([l, v]) => l + " " + show(v, l)).join(", ")])));
 }
 async function load() {
-  try { data = await (await fetch("?format=json")).json(); draw(); drawWaits(); }
+  try {
+    const answer = await fetch("?format=json");
+    if (!answer.ok) throw await answer.text();
+    data = await answer.json(); draw(); drawWaits();
+  }
   catch (e) { $("state").textContent = "no answer: " + e; }
 }
 // A configured token is not in the page: it is asked for once.
 let secret;
 function token() { return data.secret ? secret = secret || prompt("token") || "" : data.token; }
+// A link cannot send the token.
+async function open_profile(url) {
+  if (!data.secret) { window.open(url); return; }
+  const answer = await fetch(url, {headers: {"X-Perf-Token": token()}});
+  if (!answer.ok) { secret = undefined; alert(await answer.text()); return; }
+  const link = document.createElement("a"), file = /filename="(.*)"/.exec(answer.headers.get("Content-Disposition"));
+  link.href = URL.createObjectURL(await answer.blob());
+  if (file) link.download = file[1]; else link.target = "_blank";
+  link.click();
+}
 $("event").onchange = e => { chosen = e.target.value; draw(); };
 $("route").onchange = link;
 $("toggle").onclick = async () => {
@@ -104,8 +118,10 @@ $("toggle").onclick = async () => {
 $("flame").onclick = () => {
   const parts = {flame: chosen === "lua" ? "task-clock" : chosen, seconds: 2, as: $("as").value};
   for (const [id, name] of [["workers", "workers"], ["only", "route"]]) if ($(id).value) parts[name] = $(id).value;
-  window.open("?" + new URLSearchParams(parts));
+  open_profile("?" + new URLSearchParams(parts));
 };
+for (const id of ["waiting", "folded", "pprof", "speedscope"])
+  $(id).onclick = e => { if (data.secret) { e.preventDefault(); open_profile(e.target.href); } };
 load();
 setInterval(() => { if (!document.hidden) load(); }, 2000);
 document.addEventListener("visibilitychange", () => { if (!document.hidden) load(); });
