@@ -6,7 +6,8 @@
  *   unwind_trace_lines.c    the lines to which a stretch of compiled code belongs
  *   unwind_trace_machine.c  the machine instructions of compiled code: calls, exits, marks of lines
  *   unwind_trace_collector.c  the lines where compiled code allocates, for samples in a call of the collector
- *   unwind_trace_calls.c      the snapshot of a call from a compiled loop */
+ *   unwind_trace_calls.c      the snapshot of a call from a compiled loop
+ *   unwind_trace_stretch.c    the function and the lines of compiled code that returns to a caller, or is a loop's copy */
 #ifndef PF_UNWIND_LUAJIT_INTERNAL_H
 #define PF_UNWIND_LUAJIT_INTERNAL_H
 

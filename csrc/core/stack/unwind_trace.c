@@ -196,7 +196,7 @@ struct position {
 	uint32_t k;
 	uint64_t offset;
 	int called; /* a function runs that the code has called */
-	struct pf_luajit_lines collected; /* the lines of the allocations for which the collector runs; 0 if they are unknown */
+	struct pf_luajit_lines lines; /* of its innermost function, if they are already known; else 0 */
 };
 
 static struct pf_luajit_lines lines_at(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f,
@@ -204,8 +204,8 @@ static struct pf_luajit_lines lines_at(const struct pf_luajit_view *v, const str
 {
 	struct pf_luajit_lines lines;
 
-	if (at->collected.first)
-		return at->collected;
+	if (at->lines.first)
+		return at->lines;
 	if (at->offset != AT_EXIT) {
 		const struct pf_trace_stretch stretch = pf_trace_lines_at(v, t, f, at->k, s, at->offset);
 
@@ -240,7 +240,7 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, struct po
 	}
 	if (calls)
 		pf_trace_find_caller(v, t, base, position.k, &s);
-	if (v->vmstate == PF_LUAJIT_COLLECTOR && pf_trace_allocations(v, t, base, &position.k, &s, &position.collected)) {
+	if (v->vmstate == PF_LUAJIT_COLLECTOR && pf_trace_allocations(v, t, base, &position.k, &s, &position.lines)) {
 		/* The collector runs on behalf of the allocations, whichever line called it. */
 	} else if (!leaves && s.base == 2 && position.k + 1 < t->snapshots_n && pf_luajit_function_at(v, base, &f) && !pf_luajit_holds(&f, s.pc + 4)) {
 		/* The code has returned to a caller, which only the next snapshot describes. */
@@ -249,6 +249,13 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, struct po
 		if (pf_trace_read_snapshot(v, t, position.k + 1, &next) && next.base == 2 && pf_luajit_holds(&f, next.pc + 4)) {
 			s = next;
 			position.k++;
+		}
+	} else if (!leaves && !position.called) {
+		struct pf_trace_place place = {.s = s};
+
+		if (pf_trace_find_place(v, t, base, position.k, position.offset, &place)) {
+			s = place.s;
+			position.lines = place.lines;
 		}
 	}
 	pf_trace_read_slots(v, t, &s, &slots);

@@ -72,6 +72,19 @@ static inline uint64_t pf_trace_value(const struct pf_luajit_view *v, const stru
 	return slots->constant[i] ? pf_luajit_word(v, slots->trace->ir + ((uint64_t)slots->constant[i] + 1) * PF_TRACE_IR_SIZE) : 0;
 }
 
+/* The compiler's instructions: the opcode; is the result an object that is made only if the trace is left, by no code of its own? */
+static inline unsigned pf_trace_ir_op(uint64_t instruction)
+{
+	return instruction >> 40 & 0xff;
+}
+
+static inline int pf_trace_ir_is_sunk(uint64_t instruction)
+{
+	enum { SUNK = 0xfd };
+
+	return (instruction >> 48 & 0xff) == SUNK;
+}
+
 static inline int pf_trace_in_code(const struct pf_trace *t, uint64_t ip)
 {
 	return ip - t->code < t->code_size;
@@ -130,9 +143,26 @@ struct pf_trace_stretch pf_trace_lines(const struct pf_luajit_view *v, const str
 /* The same, for the instruction at this offset. */
 struct pf_trace_stretch pf_trace_lines_at(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
 					  const struct pf_snapshot *s, uint64_t offset);
+/* Count the marks between two offsets in the code, and those of them up to another offset. */
+uint32_t pf_trace_marks(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t begins, uint32_t ends, uint64_t offset, uint32_t *before);
+/* The snapshot before which the code of snapshot k ends, in this trace. */
+int pf_trace_next_snapshot(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t k, struct pf_snapshot *next);
+/* The snapshot of an instruction, among the first n. */
+uint32_t pf_trace_snapshot_of(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t n, uint32_t ref);
+/* The function whose frame has base s->base, and whose next instruction is s->pc. */
+int pf_trace_function_at(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_trace_slots *slots, uint64_t base,
+			 const struct pf_snapshot *s, struct pf_luajit_function *f);
 /* The return address of the innermost function of a frame (its base), in a snapshot which was taken when it had called another; 0 if
  * that is unknown. */
 uint64_t pf_trace_return_address(const struct pf_luajit_view *v, const struct pf_snapshot *called, const struct pf_trace_slots *slots, unsigned base);
+/* How much compiled code does for a function's code from one instruction on, until it reaches another, or until it returns if that
+ * is 0. */
+enum pf_trace_work { PF_TRACE_NO_WORK, PF_TRACE_LITTLE_WORK, PF_TRACE_WORK };
+enum pf_trace_work pf_trace_work_between(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, uint64_t to);
+/* Can the function go back to this instruction or to one before it, by a loop? */
+int pf_trace_may_go_back(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t pc);
+/* Does a comparison follow this snapshot? Then its address may be that of the branch that was not taken. */
+int pf_trace_begins_with_comparison(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s);
 /* May the function call C code from one instruction on, until it reaches another, or until it returns if that is 0? */
 int pf_trace_calls_between(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, uint64_t to);
 /* The code of snapshot k, *s, has called a function. If the code up to the next snapshot enters or leaves functions of Lua, change *s
@@ -145,5 +175,15 @@ uint32_t pf_trace_recorded_call(const struct pf_luajit_view *v, const struct pf_
  * its lines. Returns 0 and changes nothing if that code is unknown. */
 int pf_trace_allocations(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, uint32_t *k, struct pf_snapshot *s,
 			 struct pf_luajit_lines *lines);
+
+/* The place of code: a snapshot whose base and pc are those of the function, and the lines in it. */
+struct pf_trace_place {
+	struct pf_snapshot s;
+	struct pf_luajit_lines lines;
+};
+/* The code at an offset is in the stretch of snapshot k, *s. Find the innermost function and the fewest lines that have it for
+ * sure. Returns 0 if these are the snapshot's function and the lines of pf_trace_lines_at. */
+int pf_trace_find_place(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, uint32_t k, uint64_t offset,
+			struct pf_trace_place *place);
 
 #endif

@@ -10,7 +10,6 @@ enum { READ_AT_ONCE = 64, IR_MOST = 1 << 12, CALLS_MOST = 8 };
 
 /* Opcodes that call functions, counted from that of an empty table. */
 enum { FIRST_STRING = -2, LAST_C_DATA = 3, BUFFER_STRING = 6, NUMBER_STRING = 12, FIRST_CALL = 14, LAST_CALL = 18, KINDS = LAST_CALL - FIRST_STRING + 1 };
-enum { SUNK = 0xfd }; /* the register of an object that is made only if the trace is left */
 
 struct ir_call {
 	unsigned kind;
@@ -27,9 +26,9 @@ struct ir_calls {
 /* The kind of call that the instruction makes; KINDS if it makes none. */
 static unsigned kind_of(const struct pf_luajit_layout *l, uint64_t instruction)
 {
-	const int op = (int)(instruction >> 40 & 0xff) - l->ir_table;
+	const int op = (int)pf_trace_ir_op(instruction) - l->ir_table;
 
-	if ((op >= FIRST_STRING && op <= LAST_C_DATA && (instruction >> 48 & 0xff) != SUNK) || op == BUFFER_STRING || op == NUMBER_STRING ||
+	if ((op >= FIRST_STRING && op <= LAST_C_DATA && !pf_trace_ir_is_sunk(instruction)) || op == BUFFER_STRING || op == NUMBER_STRING ||
 	    (op >= FIRST_CALL && op <= LAST_CALL))
 		return (unsigned)(op - FIRST_STRING);
 	return KINDS;
@@ -73,9 +72,9 @@ static int look(const struct pf_luajit_view *v, const struct pf_trace *t, uint32
 	return 1;
 }
 
-static uint32_t snapshot_of(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t loop, uint32_t ref)
+uint32_t pf_trace_snapshot_of(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t n, uint32_t ref)
 {
-	uint32_t low = 0, high = loop;
+	uint32_t low = 0, high = n;
 	struct pf_snapshot s;
 
 	while (high - low > 1) {
@@ -119,16 +118,15 @@ uint32_t pf_trace_recorded_call(const struct pf_luajit_view *v, const struct pf_
 			return k;
 	if (!look(v, t, copy.ref, s.ref, next.ref, copy.ref, &calls))
 		return k;
-	recorded = snapshot_of(v, t, loop, calls.at[0].ref);
-	if (recorded == snapshot_of(v, t, loop, calls.at[calls.n - 1].ref) || marked(v, t, begins))
+	recorded = pf_trace_snapshot_of(v, t, loop, calls.at[0].ref);
+	if (recorded == pf_trace_snapshot_of(v, t, loop, calls.at[calls.n - 1].ref) || marked(v, t, begins))
 		return recorded;
 	at = pf_trace_call_number(v, t, begins, ends, offset, calls.n);
-	return at < calls.n ? snapshot_of(v, t, loop, calls.at[at].ref) : k;
+	return at < calls.n ? pf_trace_snapshot_of(v, t, loop, calls.at[at].ref) : k;
 }
 
-/* The function whose frame has base s->base. */
-static int function_at(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_trace_slots *slots, uint64_t base,
-		       const struct pf_snapshot *s, struct pf_luajit_function *f)
+int pf_trace_function_at(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_trace_slots *slots, uint64_t base,
+			 const struct pf_snapshot *s, struct pf_luajit_function *f)
 {
 	const uint64_t pc = s->pc + PF_LUAJIT_INSTRUCTION;
 
@@ -143,7 +141,7 @@ static int find_after_return(const struct pf_luajit_view *v, const struct pf_tra
 {
 	struct pf_luajit_function f;
 
-	while (function_at(v, t, slots, base, s, &f)) {
+	while (pf_trace_function_at(v, t, slots, base, s, &f)) {
 		const uint64_t link = pf_trace_value(v, slots, s->base - 1);
 		unsigned size;
 
@@ -178,8 +176,8 @@ void pf_trace_find_caller(const struct pf_luajit_view *v, const struct pf_trace 
 	/* The code calls the function of the next snapshot, which is a function of Lua. */
 	pf_trace_read_slots(v, t, &next, &slots);
 	pc = pf_trace_return_address(v, &next, &slots, s->base);
-	if (!pc || !function_at(v, t, &slots, base, s, &f) || pf_trace_calls_between(v, &f, s->pc, pc - PF_LUAJIT_INSTRUCTION) ||
-	    !function_at(v, t, &slots, base, &next, &f) || !pf_trace_calls_between(v, &f, f.code + PF_LUAJIT_INSTRUCTION, next.pc))
+	if (!pc || !pf_trace_function_at(v, t, &slots, base, s, &f) || pf_trace_calls_between(v, &f, s->pc, pc - PF_LUAJIT_INSTRUCTION) ||
+	    !pf_trace_function_at(v, t, &slots, base, &next, &f) || !pf_trace_calls_between(v, &f, f.code + PF_LUAJIT_INSTRUCTION, next.pc))
 		return;
 	*s = next;
 	s->pc = f.code + PF_LUAJIT_INSTRUCTION;

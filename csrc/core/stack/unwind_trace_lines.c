@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { IR_GUARD = 0x80, IR_LAST_COMPARISON = 9, WALK_MOST = 512 };
+enum { IR_GUARD = 0x80, IR_LAST_COMPARISON = 9, IR_PHI = 19, IR_RENAME = 20, WALK_MOST = 512 };
 
 static uint64_t target(uint64_t pc, uint32_t code)
 {
@@ -25,6 +25,20 @@ static int is_comparison(const struct pf_luajit_view *v, const struct pf_trace *
 	return type & IR_GUARD && type >> 8 <= IR_LAST_COMPARISON;
 }
 
+int pf_trace_begins_with_comparison(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s)
+{
+	return is_comparison(v, t, s, 0);
+}
+
+/* Does no code follow an instruction? Then only those follow it that name values for the next iteration. */
+static int is_last(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t ref)
+{
+	const uint64_t next = t->ir + (uint64_t)(ref + 1) * PF_TRACE_IR_SIZE;
+	const unsigned op = pf_trace_ir_op(pf_luajit_word(v, next));
+
+	return next >= t->snapshots || op == IR_PHI || op == IR_RENAME;
+}
+
 /* How a walk along the bytecode ends: at an instruction, after an instruction, or after a jump one of whose targets is given. */
 enum stop { STOP_AT, STOP_AFTER, STOP_AFTER_JUMP_TO, STOP_AT_END };
 
@@ -32,6 +46,7 @@ struct walk {
 	struct pf_trace_stretch stretch;
 	uint64_t last; /* the last instruction */
 	int found;
+	enum pf_trace_work work;
 };
 
 static void widen(struct walk *w, uint32_t line)
@@ -70,6 +85,20 @@ static int may_call(const struct pf_luajit_layout *l, uint8_t op)
 	return op < l->op_return_first || op > l->op_jump;
 }
 
+/* How much machine code does for this instruction: nothing to move a value, to load a constant, to jump or to return; little to
+ * compare, to get an upvalue, to add, subtract, multiply or loop. */
+static enum pf_trace_work work_of(const struct pf_luajit_layout *l, uint8_t op)
+{
+	enum { MOVE = -20, LENGTH = -17, ADD = -16, POWER = -1, DIVIDE = 3, OPERATORS = 5, FIRST_CONSTANT = 1, LAST_CONSTANT = 6, UPVALUE = 7 };
+	const int at = op - l->op_concatenate;
+
+	if (at == MOVE || (at >= FIRST_CONSTANT && at <= LAST_CONSTANT) || op == l->op_jump || (op >= l->op_return_first && op <= l->op_return_last))
+		return PF_TRACE_NO_WORK;
+	if (at < LENGTH || (at >= ADD && at < POWER && (at - ADD) % OPERATORS < DIVIDE) || at == UPVALUE || pf_trace_is_loop(l, op))
+		return PF_TRACE_LITTLE_WORK;
+	return PF_TRACE_WORK;
+}
+
 /* Follow the code of f from an instruction on. Forward jumps are not taken, so both branches count. Unconditional backward jumps
  * are taken, and the first `back` conditional ones. */
 static struct walk follow(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, enum stop how, uint64_t to,
@@ -94,6 +123,7 @@ static struct walk follow(const struct pf_luajit_view *v, const struct pf_luajit
 			pf_trace_widen(&w.stretch.allocations, line);
 		if (may_call(l, op))
 			pf_trace_widen(&w.stretch.calls, line);
+		w.work = work_of(l, op) > w.work ? work_of(l, op) : w.work;
 		w.last = from;
 		if ((how == STOP_AFTER && from == to) || (how == STOP_AFTER_JUMP_TO && (next == to || jump == to))) {
 			w.found = 1;
@@ -124,6 +154,28 @@ static struct walk walk(const struct pf_luajit_view *v, const struct pf_luajit_f
 int pf_trace_calls_between(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, uint64_t to)
 {
 	return from != to && walk(v, f, from, to ? STOP_AT : STOP_AT_END, to).stretch.calls.first != 0;
+}
+
+enum pf_trace_work pf_trace_work_between(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, uint64_t to)
+{
+	struct walk w = {.found = 1, .work = PF_TRACE_NO_WORK};
+
+	if (from != to)
+		w = walk(v, f, from, to ? STOP_AT : STOP_AT_END, to);
+	return w.found ? w.work : PF_TRACE_WORK;
+}
+
+int pf_trace_may_go_back(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t pc)
+{
+	uint64_t at = pc;
+
+	for (unsigned i = 0; i < WALK_MOST && pf_luajit_holds(f, at + PF_LUAJIT_INSTRUCTION); i++, at += PF_LUAJIT_INSTRUCTION) {
+		const uint32_t code = pf_trace_instruction(v, at);
+
+		if (((code & 0xff) == v->l->op_jump || pf_trace_is_loop(v->l, code)) && target(at, code) <= pc)
+			return 1;
+	}
+	return pf_luajit_holds(f, at + PF_LUAJIT_INSTRUCTION);
 }
 
 uint64_t pf_trace_return_address(const struct pf_luajit_view *v, const struct pf_snapshot *called, const struct pf_trace_slots *slots, unsigned base)
@@ -164,6 +216,14 @@ static uint64_t next_pc(const struct pf_luajit_view *v, const struct pf_trace *t
 	else
 		return t->link && pf_trace_read_numbered(v, t->link, &linked) ? linked.start : 0;
 	return *there ? next->pc : 0;
+}
+
+int pf_trace_next_snapshot(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t k, struct pf_snapshot *next)
+{
+	int there;
+
+	next_pc(v, t, k, next, &there);
+	return there;
 }
 
 /* Find the jump of snapshot k: the snapshot's address is one of its targets, and the code before leads to it. */
@@ -216,7 +276,7 @@ struct pf_trace_stretch pf_trace_lines(const struct pf_luajit_view *v, const str
 	const int last = k + 1 == t->snapshots_n;
 	uint64_t jump;
 
-	if (there && is_comparison(v, t, s, last ? 0 : next.ref)) {
+	if (there && is_comparison(v, t, s, last ? 0 : next.ref) && (!last || is_last(v, t, s->ref))) {
 		jump = find_jump(v, t, f, k, s, actual);
 		if (jump) {
 			widen(&w, pf_luajit_line(v, f, jump + PF_LUAJIT_INSTRUCTION));
@@ -320,4 +380,25 @@ struct pf_trace_stretch pf_trace_lines_at(const struct pf_luajit_view *v, const 
 		return line.all.first ? line : lines;
 	}
 	return lines;
+}
+
+uint32_t pf_trace_marks(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t begins, uint32_t ends, uint64_t offset, uint32_t *before)
+{
+	enum { READ_AT_ONCE = 256 };
+	unsigned char code[READ_AT_ONCE + PF_TRACE_MARK];
+	uint32_t marks = 0;
+
+	for (*before = 0; begins < ends; begins += READ_AT_ONCE) {
+		const uint32_t left = ends - begins, size = left < sizeof code ? left : sizeof code;
+
+		if (!pf_luajit_read(v, code, t->code + begins, size))
+			return 0;
+		for (uint32_t i = 0; i < READ_AT_ONCE && i + PF_TRACE_MARK <= size; i += PF_TRACE_OFFSET) {
+			if (!pf_trace_is_mark(code + i))
+				continue;
+			marks++;
+			*before += begins + i <= offset;
+		}
+	}
+	return marks;
 }
