@@ -16,10 +16,14 @@ function M.pausing()
 end
 
 -- A list's values from index `first` to `last`, sorted as by table.sort, which cannot pause.
--- @param[opt] pause called now and then
+-- @param[opt] pause called now and then; without it the list itself is sorted
 function M.sorted(list, before, pause, first, last)
+  if not pause then
+    table.sort(list, before)
+    return list
+  end
   first, last = first or 1, last or #list
-  if not pause or last - first < RUN then
+  if last - first < RUN then
     local all = { unpack(list, first, last) }
     table.sort(all, before)
     return all
