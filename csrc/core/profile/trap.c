@@ -20,8 +20,9 @@ enum { STACK_SIZE = 64 << 10, TRAP_CODE_PERF = 6 };
 /* --- the running samplers ------------------------------------------------------------------------------------------- */
 
 static struct slot {
-	atomic_uint generation; /* pf_fork_generation of the sampler; 0: free; an older one: a parent's, before a fork */
-	atomic_int handlers;    /* the number of running signal handlers that may use it */
+	/* pf_fork_generation of the sampler; its complement while the sampler is added; 0: free; another: a parent's, before a fork */
+	atomic_uint generation;
+	atomic_int handlers; /* the number of running signal handlers that may use it */
 	_Atomic(struct pf_sampler *) sampler;
 } slots[PF_TRAP_MOST];
 
@@ -38,15 +39,23 @@ uint64_t pf_sampler_number(void)
 	return first_number() + atomic_fetch_add(&numbers, 1);
 }
 
-static struct pf_sampler *hold(struct slot *slot)
-{
-	atomic_fetch_add(&slot->handlers, 1); /* from here on, pf_trap_remove in another thread waits */
-	return atomic_load(&slot->sampler);
-}
-
 static void let_go(struct slot *slot)
 {
 	atomic_fetch_sub(&slot->handlers, 1);
+}
+
+/* The slot's sampler, until let_go; NULL: this process has none there. */
+static struct pf_sampler *hold(struct slot *slot)
+{
+	struct pf_sampler *s;
+
+	if (atomic_load(&slot->generation) != pf_fork_generation())
+		return NULL;
+	atomic_fetch_add(&slot->handlers, 1); /* from here on, pf_trap_remove in another thread waits */
+	s = atomic_load(&slot->sampler);
+	if (!s)
+		let_go(slot);
+	return s;
 }
 
 /* --- the signal ----------------------------------------------------------------------------------------------------- */
@@ -96,7 +105,9 @@ static int is_ours(const siginfo_t *info)
 	for (int i = 0; i < PF_TRAP_MOST && !ours; i++) {
 		const struct pf_sampler *s = hold(&slots[i]);
 
-		ours = s && s->by_descriptor && s->event->fd == info->si_fd;
+		if (!s)
+			continue;
+		ours = s->by_descriptor && s->event->fd == info->si_fd;
 		let_go(&slots[i]);
 	}
 	/* A late signal of a stopped sampler would end the process. If the program has no handler, it cannot want the signal. */
@@ -108,14 +119,12 @@ static int is_ours(const siginfo_t *info)
 static void take_samples(const void *context)
 {
 	struct pf_sampler *of[PF_TRAP_MOST];
-	const unsigned generation = pf_fork_generation();
 
 	for (int i = 0; i < PF_TRAP_MOST; i++) {
-		of[i] = NULL;
-		if (atomic_load(&slots[i].generation) != generation)
-			continue;
 		of[i] = hold(&slots[i]);
-		if (of[i] && of[i]->thread == here.number) {
+		if (!of[i])
+			continue;
+		if (of[i]->thread == here.number) {
 			pf_sampler_arrive(of[i]);
 		} else {
 			of[i] = NULL;
@@ -283,7 +292,7 @@ int pf_trap_add(struct pf_sampler *s)
 	for (int i = 0; i < PF_TRAP_MOST; i++) {
 		unsigned seen = atomic_load(&slots[i].generation);
 
-		if (seen == now || !atomic_compare_exchange_strong(&slots[i].generation, &seen, now))
+		if (seen == now || seen == ~now || !atomic_compare_exchange_strong(&slots[i].generation, &seen, ~now))
 			continue;
 		if (seen != 0)
 			atomic_store(&slots[i].handlers, 0); /* handlers of the parent's threads do not end in this process */
@@ -292,6 +301,7 @@ int pf_trap_add(struct pf_sampler *s)
 		s->thread = here.number;
 		pf_signal_take(&trap);
 		atomic_store(&slots[i].sampler, s);
+		atomic_store(&slots[i].generation, now); /* last: until then the slot may have the parent's sampler */
 		if (is_handled())
 			return 0;
 		pf_trap_remove(s);
@@ -304,6 +314,7 @@ void pf_trap_remove(struct pf_sampler *s)
 {
 	struct slot *slot = &slots[s->slot];
 	struct pf_sampler *now = s;
+	unsigned generation = s->at.generation;
 
 	if (!s->thread)
 		return;
@@ -312,7 +323,7 @@ void pf_trap_remove(struct pf_sampler *s)
 		 * thread and called exit, ours never ends, so do not wait for it. */
 		while (!pf_sampling_inherited(&s->at) && !here.busy && atomic_load(&slot->handlers))
 			sched_yield();
-		atomic_store(&slot->generation, 0);
+		atomic_compare_exchange_strong(&slot->generation, &generation, 0); /* unless a child's sampler is added there */
 	}
 	pf_signal_give(&trap, s->at.generation);
 	if (s->thread == here.number)
