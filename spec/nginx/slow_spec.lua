@@ -7,14 +7,17 @@ describe("slow requests", function()
   before_each(function() requires(server.needs) end)
   after_each(server.stop)
 
-  -- Starts with these options, sends n slow requests and n quick ones, and returns the lines about the slow ones.
-  local function lines(opts, n)
+  -- Starts with these options, sends n slow requests (of a path) and n quick ones, and returns the lines about the slow ones.
+  local function lines(opts, n, path)
     s = server.start { app = "spec.nginx.waits_app", init_worker = "app.start{events='task-clock', slow=0.1, " .. opts .. "}",
       server = [[
+        location = /slow_server { content_by_lua_block { ngx.sleep(0.15) ngx.say "x" } }
+        location = /proxied { access_by_lua_block { perf.access(function() end) }
+          proxy_pass http://127.0.0.1:$server_port/slow_server; }
         location = /slow { content_by_lua_block { perf.content(function() ngx.sleep(0.15) ngx.say "x" end) } }
         location = /quick { content_by_lua_block { perf.content(function() ngx.say "x" end) } } ]] }
     for _ = 1, n do
-      s:get "/slow"
+      s:get(path or "/slow")
       s:get "/quick"
     end
     local found = {}
@@ -43,5 +46,43 @@ describe("slow requests", function()
       assert.truthy(line:find "waited 1%d%d[.%d]*ms in sleep at content_by_lua%(nginx.conf:%d+%):1" or
         line:find "waited [%d.]+m?s in sleep at content_by_lua", line)
     end
+  end)
+
+  -- The story: if the longest wait was the last one, the line named another one, or none.
+  it("name nginx if they waited longest for an upstream server", function()
+    local found = lines("waits=true", 2, "/proxied")
+    for _, line in ipairs(found) do
+      local time, unit = line:match "waited ([%d.]+)(m?s) in nginx"
+      assert.truthy(time and tonumber(time) * (unit == "s" and 1000 or 1) >= 140, line)
+    end
+  end)
+
+  -- The story: nginx cuts a line after 2,048 bytes, so a client could remove the counts from its line by a long path.
+  it("have a line with their counts, however long the URI is", function()
+    local line = lines("waits=true", 1, "/slow?" .. ("%01"):rep(600))[1]
+    assert.truthy(line:find("GET /slow?... 200: lua ", 1, true), line)
+    s:stop()
+    line = lines("waits=true, redact=function(uri) return uri end", 1, "/slow?" .. ("%01"):rep(600))[1]
+    assert.truthy(line:find(("%01"):rep(83) .. "%... (cut) 200: lua ", 1, true), line)
+    assert.truthy(line:find(" in sleep at content_by_lua", 1, true), line)
+  end)
+
+  -- The story: an error of one of these functions was silent.
+  it("are shown without their URI if redact fails; the first error of redact and trust is logged", function()
+    local found = lines("redact=function() error 'no' end, sample={header='X-Perf', trust=function() error 'why' end}", 3)
+    for _, line in ipairs(found) do assert.truthy(line:find("GET (redacted) 200", 1, true), line) end
+    for _ = 1, 3 do s:get("/quick", "-H 'X-Perf: 1'") end
+    for _, text in ipairs { "redact: [^\n]*no; such a URI is shown as", "trust: [^\n]*why; the header then selects no" } do
+      s:wait(function() return s:log():find(text) end)
+      assert.equal(1, (select(2, s:log():gsub(text, ""))), text)
+    end
+  end)
+
+  it("of an unknown method are counted as other", function()
+    lines("waits=true", 1)
+    s:get("/quick", "-X PURGE")
+    s:wait(function()
+      return s:get "/metrics":find 'lua_perf_request_duration_seconds_count{route="/quick",status="200",method="other"} 1'
+    end)
   end)
 end)

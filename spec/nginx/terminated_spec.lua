@@ -9,7 +9,10 @@ local TIMES = 5
 describe("a request that nginx terminates is counted once,", function()
   local s
 
-  before_each(function() requires(server.needs) end)
+  before_each(function()
+    requires(server.needs)
+    requires { tracepoint = "syscalls:sys_enter_getppid" }
+  end)
   after_each(server.stop)
 
   local function block(auto, phase, code)
