@@ -282,6 +282,8 @@ static int is_cframe(const struct pf_luajit_view *v, uint64_t at, uint64_t threa
 	previous &= ~(uint64_t)PF_LUAJIT_CFRAME_FLAGS;
 	if (previous && previous - at >= PF_LUAJIT_C_STACK)
 		return 0;
+	if ((uint32_t)thread == 0) /* two 32-bit numbers: to read there would be a page fault, which the program's events count */
+		return 0;
 	return pf_luajit_is_thread(v, thread) && pf_luajit_cframe(v, thread) == at;
 }
 
