@@ -97,7 +97,8 @@ describe("a subrequest is part of its main request:", function()
 
   it("add_after_body", function() check("/added", { content = 8 }) end)
 
-  -- The story: the ctx table told whose subrequest it was, so requests that share one were counted for each other.
+  -- The story: a subrequest was attributed to its request by their ctx table, so requests that shared a table were counted for
+  -- each other.
   it("captures of several requests that share one ctx", function() check("/parent", {}) end)
 
   it("a capture within a capture, also if the main request has no hook", function()

@@ -1,4 +1,5 @@
-/* PUC Lua 5.1 to 5.4.
+/* The unwinder for PUC Lua 5.1 to 5.4: finds the running thread, and the functions of all threads. unwind_puc_lines.c finds the line of
+ * the innermost function, c_frames.c the frames of C functions that it needs for this.
  *
  * To find the running thread: each protected call, and each resumption, has a lua_longjmp on the C stack, to which its lua_State
  * points. The running thread has the lowest one above the stack pointer, and its lua_State is in a register or in a word of the C
