@@ -19,7 +19,7 @@
 -- @module perf.bench
 local pairs_of = require "perf.base.pairs"
 local argument = require "perf.base.argument"
-local counts = require "perf.counts"
+local find = require "perf.counts".find
 local json = require "perf.base.json"
 local measure = require "perf.measure"
 local checks = require "perf.api.check"
@@ -64,7 +64,7 @@ local function class(methods, name, tostring)
     __index = function(self, key)
       local method = methods[key]
       if method ~= nil or type(key) ~= "string" then return method end
-      return counts.find(self, key)
+      return find(self, key)
     end,
   }
 end

@@ -210,7 +210,7 @@ end
 
 -- The item with a label; the modifier may be left off if that is unambiguous.
 -- @param list array of tables with `label`
-function M.find(list, key)
+local function find(list, key)
   local found, several
   for _, e in ipairs(list) do
     if e.label == key then return e end
@@ -218,11 +218,12 @@ function M.find(list, key)
   end
   return not several and found or nil
 end
+M.find = find
 
 function Plain.__index(t, key)
   local method = methods[key]
   if method ~= nil or type(key) ~= "string" then return method end
-  local found = M.find(t, key)
+  local found = find(t, key)
   return found and found.value
 end
 
