@@ -1,4 +1,4 @@
--- The story: a worker that ended by SIGTERM called its timers no more, so its counts since the last tick, up to a second of
+-- The story: nginx does not call the timers of a worker that SIGTERM ends. So the counts since the last tick, up to a second of
 -- requests, were lost: of 100 requests there were 0. With SIGQUIT and with a reload nothing was lost, and a running profile was
 -- finished.
 local kit = require "testkit"

@@ -88,7 +88,7 @@ static int call(lua_State *L)
 	return lua_gettop(L);
 }
 
-/* The same, while co runs. */
+/* Call the original, which resumes co; meanwhile co is recorded as running. */
 static int resume(lua_State *L, lua_State *co)
 {
 	struct pb_cell *c = cell(L);

@@ -13,8 +13,8 @@ enum { FIRST_STRING = -2, LAST_C_DATA = 3, BUFFER_STRING = 6, NUMBER_STRING = 12
 
 struct ir_call {
 	unsigned kind;
-	uint32_t number; /* among the calls of its kind in the loop's copy */
-	uint32_t ref;    /* in the recorded body */
+	uint32_t number; /* its index among the calls of its kind in the loop's copy */
+	uint32_t ref;    /* its reference in the recorded body */
 };
 
 struct ir_calls {

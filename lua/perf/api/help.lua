@@ -89,8 +89,8 @@ local function by_name(name)
   return table.concat(found, "\n")
 end
 
--- The API entry of a value: `perf`, one of its functions or modules, or an object. The class of an object is the one with the
--- most methods of those whose methods it has all.
+-- The API entry of a value: `perf`, one of its functions or modules, or an object. An object may have all methods of several
+-- classes; its class is the one with the most methods.
 local function by_value(value)
   local perf = require "perf" -- package.loaded.perf may have been cleared
   if rawequal(value, perf) then return overview() end

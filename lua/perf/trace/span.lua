@@ -117,7 +117,7 @@ function Span:_count(events)
   local set, message = requested_events.lookup(events)
   if message then record_error(self, message) end
   if not set then return end
-  if self.own_running then self.own_set.spans = self.own_set.spans - 1 end -- another list before
+  if self.own_running then self.own_set.spans = self.own_set.spans - 1 end -- it had another list
   self.own_set, self.own, self.own_running = sending.watch(set), nil, nil
   if not self.paused then self.own_running, self.own_before = begin(set) end
 end

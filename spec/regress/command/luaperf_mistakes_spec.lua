@@ -68,7 +68,7 @@ describe("luaperf", function()
     end
   end)
 
-  it("names the list of events for a name that is like none", function()
+  it("names the list of events for a name that resembles no event", function()
     local message = "luaperf: nosuchthing: unknown event; luaperf list shows the events of this machine\n"
     for _, command in ipairs { "stat", "record" } do
       assert.equal(message, try(("luaperf %s -e nosuchthing true 2>&1"):format(command)))

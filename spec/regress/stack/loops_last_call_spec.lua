@@ -36,7 +36,7 @@ local SHAPES = {
   { "recursion", "local function R(k)\nif k > 0 then\nP()\nR(k - 1)\nend\nend\nfor i = 1, n do\nR(1)\nend", { ["1 5 10"] = 1 } },
 }
 
--- Returns the lines of a stack's frames in the program, without its caller's; the outermost one; and if they are exact.
+-- Of the frames of a stack that are in the program, returns all lines as text, the outermost line, and whether all are exact.
 local function lines_of(stack)
   local lines, exact = {}, true
   for _, frame in ipairs(stack) do

@@ -348,7 +348,7 @@ describe("a sample's", function()
     assert.same({}, rec.branch_stack)
     assert.equal(5, rec.weight)
     assert.equal(0xabc, rec.phys_addr)
-    -- With fields of a newer kernel after it, an index is assumed.
+    -- If unknown fields of a newer kernel follow, the record is read as one that has the index.
     rec = ls:record(b.record(SAMPLE, 0, b.u64s(0, 30, 5, 0xabc, 1, 2)))
     assert.equal(30, rec.hw_idx)
     assert.equal(0xabc, rec.phys_addr)

@@ -218,7 +218,7 @@ describe("resty.perf.metrics", function()
     local all = setmetatable({ waits = { waits = {}, requests = {} }, blocked = { routes = {} },
       dictionary = { capacity = 1, free = 1 } }, { __index = totals })
     for name, kind in exposition.text(all):gmatch "# TYPE (%S+) (%S+)" do
-      -- The guide has task-clock for all events, and these metrics of wall time too.
+      -- The guide lists the metrics of one event, task-clock, and in addition these of wall time.
       local wall = name:find "request_lua" or name:find "unattributed_lua" or name:find "worker_lua"
       if wall then written[name] = kind end
       if name ~= "lua_perf_request_lua_seconds" then name = name:gsub("_lua_seconds", "_task_clock_seconds") end
