@@ -96,7 +96,7 @@ local yields = {
   end,
 }
 
--- An MD5 of n bytes, fed one at a time: a call of nginx's own function each, which a uprobe counts.
+-- An MD5 of n bytes, one at a time: each byte is a call of nginx's own function, and a uprobe counts these calls.
 ffi.cdef "void ngx_md5_init(void *); void ngx_md5_update(void *, const char *, size_t); void ngx_md5_final(char *, void *);"
 local text, digests = ("z"):rep(20), {}
 for n = 0, #text do digests[n] = ngx.md5_bin(text:sub(1, n)) end

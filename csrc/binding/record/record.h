@@ -36,8 +36,8 @@ int pb_push_record_as(lua_State *L, int metatable, const struct pf_layout *l, co
 /* The same; but if the index into is not 0, the Record at that index is filled again and pushed, if it has room. */
 int pb_refill_record(lua_State *L, int into, int metatable, const struct pf_layout *l, const unsigned char *bytes, size_t n,
 		     int info);
-/* The number of the field that argument arg names: one number if number is set, otherwise one number or string; raises for other
- * fields. And push that field of a parsed record, without a Record. */
+/* First function: the number of the field that argument arg names; raises if the field is not one number, or, without `number`, one
+ * number or string. Second function: push that field of a parsed record, without a Record. */
 int pb_check_field(lua_State *L, int arg, const char *name, int number);
 const char *pb_field_name(int field);
 void pb_push_plain_field(lua_State *L, const struct pf_record *rec, const unsigned char *bytes, int field);

@@ -19,7 +19,7 @@ int pb_luajit_compiles(lua_State *L);
 
 enum {
 	PB_LUAJIT_GLOBAL = 1536, /* bytes of the global state that are searched */
-	PB_LUAJIT_COMPILER = 8192, /* the same for the compiler's state, which follows the global state */
+	PB_LUAJIT_COMPILER = 8192, /* bytes of the global state and of the compiler's state, which follows it */
 	PB_LUAJIT_TRACES = 2,
 };
 
