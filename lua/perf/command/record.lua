@@ -14,8 +14,9 @@ M.usage = "luaperf record [options] [--] script.lua|program [arguments]"
 M.text = [[
 Profiles a Lua script by Lua line, from its first line to its end. The name of the output file chooses the format: .html is a
 flame graph, .folded folded stacks, .pb.gz a file for go tool pprof, .data a file for perf report, .json a profile for
-luaperf report and www.speedscope.app. Any other program, a process (-p) or all CPUs (-a) are recorded into a perf.data file. The
-recording of -p and -a lasts until the program that you give ends, for --timeout, or until ^C.]]
+luaperf report and www.speedscope.app. The profile is also written if ^C or --timeout ends the script. Any other program, a
+process (-p) or all CPUs (-a) are recorded into a perf.data file. The recording of -p and -a lasts until the program that you
+give ends, for --timeout, or until ^C.]]
 local profiler, record = checks.rows "perf.profiler", checks.rows "perf.record"
 
 M.options = {
@@ -29,15 +30,14 @@ M.options = {
   options.pid, options.all_cpus,
   { "output", "string", "the file (luaperf.json for a script, perf.data otherwise)", short = "o", arg = "FILE" },
   copy(profiler.coroutines, { [3] = "for a script: " .. profiler.coroutines[3], arg = "UNDER" }),
-  copy(record.timeout, { [3] = record.timeout[3] .. " (not for a script)", arg = "SECONDS" }),
+  copy(record.timeout, { arg = "SECONDS" }),
   { "verbose", "boolean", "print the profile at the end", short = "v" },
 }
 
 local function of_script(opts, words, here)
-  if opts.timeout then return nil, "--timeout is not for scripts", "USAGE" end
   local ended, message, code = run.catching(run.run, run.script(here, words, { mode = "record", events = opts.events,
     freq = opts.freq, period = opts.period, native = opts.g or opts.call_graph ~= nil, coroutines = opts.coroutines,
-    output = opts.output or "luaperf.json", verbose = opts.verbose }))
+    output = opts.output or "luaperf.json", verbose = opts.verbose }), nil, nil, opts.timeout)
   if not ended then return nil, message, code end
   if ended.signal then terminal.error(("%s: killed by signal %d; its profile is lost"):format(words[1], ended.signal)) end
   return run.status(ended)

@@ -118,12 +118,13 @@ end
 
 -- Wait for a running program, at most `wait` seconds, and pass on signals that only we got. A request to end is sent again to a
 -- program that has not ended: for a script that means to end without a result (perf.command.session). SIGHUP and SIGQUIT are only
--- sent again to a script, since for other programs they may have another meaning.
+-- sent again to a script, since for other programs they may have another meaning. At state.deadline a program gets SIGTERM.
 local function look(process, state, wait)
   core.watch({ process:ending() }, wait) -- returns as soon as the program ends, so that times are right
   local status = process:wait()
   if status then return status end
   local signal, sent, times = core.caught_interrupt()
+  if not signal and state.deadline and core.wall_ns() >= state.deadline then signal, times = SIGTERM, 0 end
   if signal == SIGTERM or sent then
     if times ~= state.times then state.times, state.looks = times, 0 end
     local ends = signal == SIGTERM or state.script and signal ~= SIGINT
@@ -148,12 +149,12 @@ function M.catching(f, ...)
   return release(pcall(f, ...))
 end
 
-local function to_its_end(process, argv, opened, started)
+local function to_its_end(process, argv, opened, started, timeout)
   if opened then opened(process) end
   local ok, message, code = process:start()
   if not ok then refuse(M.why(argv[1], ("%s: %s"):format(argv[1], message), code), code) end
   if started then started(process) end
-  local state, wait = { script = argv.session }, 0.0005
+  local state, wait = { script = argv.session, deadline = timeout and core.wall_ns() + timeout * 1e9 }, 0.0005
   while true do
     local status = look(process, state, wait)
     if status then return status end
@@ -165,11 +166,12 @@ end
 -- @tab argv its command line
 -- @func[opt] opened called with the process before it runs; a refusal that it raises ends the program
 -- @func[opt] started called with the process when it runs: likewise
+-- @number[opt] timeout seconds after which it gets SIGTERM
 -- @return {exit = status} or {signal = number}; or nil, message, code
-function M.run(argv, opened, started)
+function M.run(argv, opened, started, timeout)
   local process, message, code = core.spawn(argv)
   if not process then return nil, message, code end
-  local status, why, errno = catch(to_its_end, process, argv, opened, started)
+  local status, why, errno = catch(to_its_end, process, argv, opened, started, timeout)
   process:close()
   return status, why, errno
 end
