@@ -62,6 +62,15 @@ function M.new(tls)
     return stream
   end
 
+  -- Within a coroutine of the program's cqueues, a step yields once, for that coroutine's controller; but the sender's coroutine
+  -- yields to the sender, so the step continues at once.
+  local function step()
+    local co = coroutine.create(loop.step)
+    local ran, fine, message = coroutine.resume(co, loop, 0)
+    if coroutine.status(co) == "suspended" then ran, fine, message = coroutine.resume(co) end
+    return ran and fine, ran and message or fine
+  end
+
   function transport.post(request, deadline)
     local answer
     loop:wrap(function()
@@ -70,7 +79,7 @@ function M.new(tls)
       if self.stream then self.stream.close() end
     end)
     repeat
-      local fine, message = loop:step(0)
+      local fine, message = step()
       if not fine then return nil, tostring(message) end
       if not answer then coroutine.yield() end
     until answer
