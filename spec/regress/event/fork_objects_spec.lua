@@ -130,7 +130,8 @@ describe("a forked child", function()
     assert.equal(1, jobs:pop(0))
   end)
 
-  -- Calls fn in 20 children, while another thread of their parent calls `work` without a pause; returns the results as text.
+  -- Calls fn in 20 children, while another thread of their parent calls `work` without a pause; returns the results as text. Not
+  -- under AddressSanitizer: its allocator has locks too, which a child may inherit.
   local function beside(work, fn)
     local list = {}
     kit.settle_after_forks(false) -- which would take most of the time
@@ -150,14 +151,14 @@ describe("a forked child", function()
   end
 
   it("never waits for the lock of the events that count reads, and counts its own reads", function()
-    requires { root = true, tracepoint = "syscalls:sys_enter_read" }
+    requires { root = true, tracepoint = "syscalls:sys_enter_read", nosan = true }
     local function work() require "perf".measure("syscalls:sys_enter_read", tostring, 1) end
     local function own() return perf.measure("syscalls:sys_enter_read", kit.reads, 3)["syscalls:sys_enter_read"] end
     assert.equal(("3"):rep(20), beside(work, own))
   end)
 
   it("never waits for the lock of libpfm4", function()
-    requires { ext = "pfm", nosan = true } -- AddressSanitizer's allocator has locks too, which the child inherits
+    requires { ext = "pfm", nosan = true }
     local function encode() return require "perf.names.pfm".encode "page-faults".config end
     assert.equal(("2"):rep(20), beside(encode, encode))
   end)
