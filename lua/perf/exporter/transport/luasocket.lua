@@ -67,25 +67,45 @@ function M.new(tls)
     return conn
   end
 
-  -- Connect a new socket: returns it, or that of TLS; or nil, message.
-  local function connected(sock, url, deadline)
+  -- Connect a new socket to an address: returns it; or nil, message.
+  local function connected(address, port, deadline)
+    local sock, refused = socket.tcp()
+    if not sock then return nil, refused end
     sock:settimeout(0)
-    local ok, message = sock:connect(url.host, url.port)
+    local ok, message = sock:connect(address, port)
     while not ok and message ~= "already connected" do
-      if message ~= "timeout" and message ~= "Operation already in progress" then return nil, message end
+      if message ~= "timeout" and message ~= "Operation already in progress" then
+        sock:close()
+        return nil, message
+      end
       local there, late = await(sock, "w", deadline)
-      if not there then return nil, late end
-      ok, message = sock:connect(url.host, url.port)
+      if not there then
+        sock:close()
+        return nil, late
+      end
+      ok, message = sock:connect(address, port)
     end
     sock:setoption("tcp-nodelay", true)
-    if url.scheme == "https" then return secure(sock, url.host, deadline) end
     return sock
   end
 
+  -- Connect to the first address of a host that accepts: "localhost" is often ::1 first, where no IPv4 server answers.
+  local function connected_to(host, port, deadline)
+    local addresses, message = socket.dns.getaddrinfo(host)
+    if not addresses then return nil, message end
+    for _, address in ipairs(addresses) do
+      local sock
+      sock, message = connected(address.addr, port, deadline)
+      if sock then return sock end
+    end
+    return nil, message
+  end
+
   local function connect(url, deadline)
-    local tcp, refused = socket.tcp()
-    if not tcp then return nil, refused end
-    local sock, message = connected(tcp, url, deadline)
+    local tcp, message = connected_to(url.host, url.port, deadline)
+    if not tcp then return nil, message end
+    local sock = tcp
+    if url.scheme == "https" then sock, message = secure(tcp, url.host, deadline) end
     if not sock then
       tcp:close()
       return nil, message
