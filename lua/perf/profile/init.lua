@@ -12,6 +12,7 @@ require "perf.event" -- the methods of events
 local open = require "perf.event.open"
 local checks = require "perf.api.check"
 local argument = require "perf.base.argument"
+local modifiers = require "perf.names.modifiers"
 
 local M = {}
 
@@ -106,7 +107,14 @@ local function prepare(spec, opts)
   return attr, attr.sample_period == 1 and "exact" or nil, requested
 end
 
--- Open the event: without the kernel if that is not permitted, and with the descriptor's signal if the kernel has no sigtrap.
+-- Whether the event's name, or its attr, asks for the kernel.
+local function names_kernel(label, attr)
+  local letters = label:match "[:/](%a+)$"
+  return attr.exclude_user or letters and not modifiers.check(letters) and letters:find "k" ~= nil
+end
+
+-- Open the event: without the kernel if that is not permitted and the event does not ask for it; with the descriptor's signal if
+-- the kernel has no sigtrap.
 local function open_event(spec, attr, weighed)
   local label, by_descriptor = spec.label, false
   local why = open.no_count_reason(attr)
@@ -119,7 +127,7 @@ local function open_event(spec, attr, weighed)
   end
   local function try() return open.attr({ label = label, unit = spec.unit, scale = spec.scale }, attr, {}) end
   local ev, message, code = try()
-  if not ev and code == "EACCES" and not attr.exclude_kernel then
+  if not ev and code == "EACCES" and not attr.exclude_kernel and not names_kernel(label, attr) then
     attr.exclude_kernel = true
     local again = not open.no_count_reason(attr) and try()
     if again then
