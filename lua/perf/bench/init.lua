@@ -163,8 +163,11 @@ end
 local BASELINES = { "baseline", "base", "old", "before" }
 
 -- Check the candidates: their names and functions in order, the baseline first.
-local function check_candidates(list, baseline)
+local function check_list(list)
   if type(list) ~= "table" then argument.raise("table of candidates expected, got " .. type(list), 1) end
+end
+
+local function check_candidates(list, baseline)
   local names, fns = {}, {}
   local function add(name, fn)
     if type(name) ~= "string" then argument.raise("a candidate's name: string expected, got " .. type(name), 1) end
@@ -321,6 +324,7 @@ end
 -- @treturn Comparison @fails when the machine refuses an event
 -- @raise for unknown events and options, and for values out of range; a candidate's error is raised unchanged
 function M.compare(candidates, opts)
+  check_list(candidates)
   opts = check_compare(opts, 2)
   local names, fns = check_candidates(candidates, opts.baseline)
   local set, message, code = argument.call_as_argument(2, "option 'events': ", measure.lookup, opts.events)

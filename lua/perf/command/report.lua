@@ -110,6 +110,11 @@ local function show(opts, words)
   if opts.diff then
     before = try(read(opts.diff, opts.event))[1]
     if kind and kind ~= "flamegraph" then return nil, "a difference is a table or a flame graph (--html)", "USAGE" end
+    for _, prof in ipairs(list) do
+      if prof.event ~= before.event then
+        return nil, ("%s is of %s, but %s of %s"):format(opts.diff, before.event, path, prof.event), "USAGE"
+      end
+    end
   end
   if not kind then return try(print_tables(list, opts, before)) and 0 end
   if #list > 1 then

@@ -1,11 +1,15 @@
 -- Checks the interpreter, and the parts of this module that need a library.
+local core = require "perf.core"
 local features = require "perf.doctor.features"
 local keys_of = require "perf.base.keys"
 
 local function interpreter(add)
   local i = features.interpreter()
   if not i.jit then
-    return add("interpreter", nil, i.version .. ": the profiler works by debug hooks, a measurement costs some more")
+    local unwinds, why = core.unwinds()
+    local stacks = "the profiler reads stacks from the registers"
+    if not unwinds then stacks = "the profiler takes stacks by debug hooks: " .. why end
+    return add("interpreter", nil, ("%s: %s; a measurement costs more than on LuaJIT"):format(i.version, stacks))
   end
   local text = ("%s, %s, compiler %s"):format(i.version, i.ffi and "FFI" or "no FFI", i.compiler and "on" or "off")
   add("interpreter", i.ffi and i.compiler, text, not i.compiler and "jit.on()  -- in the program"

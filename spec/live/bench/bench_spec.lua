@@ -349,6 +349,7 @@ describe("perf.compare", function()
     assert.equal(thrown, err)
     for _, case in ipairs {
       { "bad argument #1 to 'compare' %(table of candidates expected, got nil%)" },
+      { "bad argument #1 to 'compare' %(table of candidates expected, got string%)", "page-faults", { a = print } },
       { "bad argument #1 to 'compare' %(a comparison needs two candidates%)", { a = f } },
       { "candidate 'b': function expected, got number", { a = f, b = 7 } },
       { "candidate 2: {name, function} expected, got function", { { "a", f }, f } },

@@ -19,7 +19,7 @@ if select(2, core.uname()) ~= "x86_64" then return end
 
 describe("the child of a process with several profilers", function()
   it("starts its own while one of them takes samples", function()
-    requires { perf_open = true, paranoid = 2, breakpoint = true, ext = "symbols" }
+    requires { perf_open = true, registers = true, paranoid = 2, breakpoint = true, ext = "symbols" }
     local parents = {}
     finally(function()
       for _, p in ipairs(parents) do p:close() end

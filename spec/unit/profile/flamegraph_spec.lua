@@ -93,6 +93,8 @@ describe("perf.profile.report.flamegraph", function()
     local prof = profiles.empty()
     assert.error_matches(function() prof:flamegraph(nil, { titel = "x" }) end, "unknown option 'titel'; did you mean 'title'?")
     assert.error_matches(function() prof:flamegraph(nil, { diff = 1 }) end, "option 'diff': table expected, got number")
+    assert.error_matches(function() prof:flamegraph(nil, { diff = profiles.new { event = "page-faults" } }) end,
+      "option 'diff': a profile of task%-clock expected, got one of page%-faults")
     assert.error_matches(function() prof:flamegraph(nil, 1) end, "table of options expected, got number")
   end)
 end)

@@ -138,6 +138,11 @@ describe("perf.profile.report.diff", function()
     assert.matches('"diff":true', after:diff(before):flamegraph())
   end)
 
+  it("accepts only a profile of the same event", function()
+    assert.error_matches(function() after:diff(profiles.new { event = "page-faults" }) end,
+      "bad argument #1 to 'diff' %(a profile of task%-clock expected, got one of page%-faults%)")
+  end)
+
   it("accepts only profiles", function()
     assert.error_matches(function() after:diff() end, "bad argument #1 to 'diff' %(Profile expected, got nil%)")
     assert.equal("task-clock: before 0 ns, after 0 ns\nno samples", tostring(profiles.empty():diff(profiles.empty())))

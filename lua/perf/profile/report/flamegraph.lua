@@ -3,7 +3,9 @@
 --
 -- The stacks are converted to a tree in arrays, since a profile may have a million nodes. It is written in preorder, the widest
 -- child first. The page, whose files are in flamegraph/, does the rest.
+local argument = require "perf.base.argument"
 local core = require "perf.core"
+local diff = require "perf.profile.report.diff"
 local file = require "perf.base.file"
 local format = require "perf.base.format"
 local json = require "perf.base.json"
@@ -157,13 +159,13 @@ end
 
 local function samples(n) return format.count(text.number(n), "sample") end
 
-local function subtitle(prof, diff)
+local function subtitle(prof, before)
   local parts = { text.amount(text.number(prof.total), prof.unit), samples(prof.sample_count) }
   if prof.duration_ns then parts[#parts + 1] = "in " .. format.ns(text.number(prof.duration_ns)) end
   if text.number(prof.lost) > 0 then parts[#parts + 1] = samples(prof.lost) .. " lost" end
   if prof.started then parts[#parts + 1] = os.date("%Y-%m-%d %H:%M:%S", math.floor(prof.started)) end
   local line = table.concat(parts, " \194\183 ")
-  return diff and ("%s \194\183 before: %s"):format(line, text.amount(text.number(diff.total), diff.unit)) or line
+  return before and ("%s \194\183 before: %s"):format(line, text.amount(text.number(before.total), before.unit)) or line
 end
 
 local check = checks.options("Profile:flamegraph", { diff = function(v)
@@ -177,6 +179,9 @@ end })
 -- @treturn string|boolean the page, or true @fails if the file cannot be written
 function M.flamegraph(prof, path, opts)
   opts = check(opts, 3)
+  if opts.diff and opts.diff.event ~= prof.event then
+    argument.raise_in_method("flamegraph", "option 'diff': " .. diff.other_event(prof, opts.diff), 3)
+  end
   local title = text.line(opts.title or ("%s%s%s"):format(prof.event, prof.comm and ", " .. prof.comm or "",
     prof.pid and (" (%d)"):format(prof.pid) or ""))
   return file.deliver(path, "flamegraph", function(put, pause)
