@@ -145,6 +145,16 @@ function M.collector()
   ngx.print(dict:get "spans" or "")
 end
 
+--- Waits until the spec calls server:release(). It is a file, since a binary upgrade has two shared dictionaries.
+function M.hold()
+  local name, file = ngx.config.prefix() .. "released"
+  repeat
+    ngx.sleep(0.02)
+    file = io.open(name)
+  until file
+  file:close()
+end
+
 --- Causes n of the event.
 M.spend = kit.syscalls
 

@@ -19,10 +19,10 @@ describe("resty.perf over generations of workers", function()
   after_each(server.stop)
 
   local function serve(workers, options)
-    s = server.start { user = "root", workers = workers, init_worker = ("app.start{%s}"):format(options or ""),
+    s = server.start { user = "root", workers = workers, init_worker = ("app.start{%s}"):format(options or ""), shutdown = "1m",
       server = [[
       location /slow { content_by_lua_block { perf.content(function()
-        app.spend(3) ngx.sleep(ngx.var.arg_s or 0.7) app.spend(4) ngx.say "slow" end) } }
+        app.spend(3) app.hold() app.spend(4) ngx.say "slow" end) } }
       location /quick { content_by_lua_block { perf.content(function() app.spend(2) ngx.say "quick" end) } }
       location = /slots { content_by_lua_block {
         local n = ngx.shared.perf:get "slots"
@@ -52,13 +52,17 @@ describe("resty.perf over generations of workers", function()
     return t
   end
 
-  -- Sends requests in the background; returns a function that waits for their answers, and returns how many there were.
-  local function begin(path, n)
+  -- Sends n requests of /slow in the background, and waits until all are open and are published. Returns a function that releases
+  -- them, waits for their answers, and returns how many there were.
+  local function begin(n)
     local out = s.dir .. "/answers"
-    local curl = ("curl -s -m 20 'http://127.0.0.1:%d%s' >>%s"):format(s.port, path, out)
+    local curl = ("curl -s -m 20 'http://127.0.0.1:%d/slow' >>%s"):format(s.port, out)
     os.execute(("(for i in $(seq %d); do %s & done; wait; touch %s.done) >/dev/null 2>&1 &"):format(n, curl, out))
+    s:wait(function() return sums().running >= 3 * n end)
     return function()
+      s:release()
       s:wait(function() return io.open(out .. ".done") end)
+      s:hold()
       local text = util.read_file(out)
       os.execute(("rm -f %s %s.done"):format(out, out))
       return select(2, text:gsub("slow\n", ""))
@@ -74,15 +78,26 @@ describe("resty.perf over generations of workers", function()
     end)
   end
 
+  -- Waits until these workers have begun to exit.
+  local function exiting(pids)
+    s:wait(function()
+      local log = s:log()
+      for _, pid in ipairs(pids) do
+        if not log:find(("%d#%d: gracefully shutting down"):format(pid, pid), 1, true) then return false end
+      end
+      return true
+    end)
+  end
+
   it("counts every request that ends after its worker began to exit", function()
     serve(2)
     local slow, quick = 0, 0
     for _ = 1, 3 do
       local old = s:workers()
-      local answers = begin("/slow", 20)
+      local answers = begin(20)
       quick = quick + s:load("/quick", 100, 4)
-      s:wait(function() return sums().running > 0 end)
-      s:reload()
+      kit.kill(s:master(), 1) -- SIGHUP
+      exiting(old)
       assert_balanced()
       slow = slow + answers()
       ended(old)
@@ -102,9 +117,8 @@ describe("resty.perf over generations of workers", function()
     serve(2)
     for _, signal in ipairs { 9, 15, 9 } do
       local old = s:workers()
-      local answers = begin("/slow?s=1.5", 10)
+      local answers = begin(10)
       s:load("/quick", 100, 4)
-      s:wait(function() return sums().running > 0 end)
       for _, pid in ipairs(old) do kit.kill(pid, signal) end
       ended(old)
       s:wait(function() return #s:workers() == 2 and s:get "/quick" == "quick\n" end)
@@ -136,7 +150,7 @@ describe("resty.perf over generations of workers", function()
     return function()
       local now = s:get "/slots":match("\n" .. pid .. " (%d+)")
       first = first or now
-      return now ~= first
+      return now and now ~= first -- the old master's workers have another dictionary
     end
   end
 
@@ -152,11 +166,11 @@ describe("resty.perf over generations of workers", function()
   it("are the same after a binary upgrade", function()
     serve(2, "waits = true")
     local quick = s:load("/quick", 100, 4)
-    local answers = begin("/slow?s=1.5", 20)
-    s:wait(function() return sums().running > 0 end)
+    local answers = begin(20)
     local old, _, workers = upgrade()
     quick = quick + s:load("/quick", 100, 4)
     kit.kill(old, 28) -- SIGWINCH
+    exiting(workers)
     assert.equal(20, answers())
     ended(workers)
     kit.kill(old, 3) -- SIGQUIT

@@ -12,7 +12,7 @@ pid $dir/nginx.pid;
 error_log $dir/error.log notice;
 load_module $modules/ndk_http_module.so;
 load_module $modules/ngx_http_lua_module.so;
-worker_shutdown_timeout 2s;
+worker_shutdown_timeout $shutdown;
 $main
 events { worker_connections 1024; }
 http {
@@ -83,8 +83,9 @@ local function absolute(path) return path:sub(1, 1) == "/" and path or os.getenv
 local running = {}
 
 --- Starts an nginx.
--- @param opts {main=, log=, http=, server=, init_worker=, install=, app="spec.nginx.app", workers=1, user="www-data"}: pieces of
--- its configuration, in which $port is its port, and $dir its directory. prepare(dir): called before it starts.
+-- @param opts {main=, log=, http=, server=, init_worker=, install=, app="spec.nginx.app", workers=1, user="www-data",
+-- shutdown="2s"}: pieces of its configuration, in which $port is its port, and $dir its directory. shutdown: how long an ending
+-- worker lets its requests go on; specs that release them wait longer. prepare(dir): called before it starts.
 -- capability="ipc_lock": the master is www-data too, and both have that capability (and can read a tree that www-data cannot)
 function M.start(opts)
   local dir = os.tmpname()
@@ -125,7 +126,7 @@ function Server:configure(changed)
     tree = os.getenv "PWD", build = absolute(os.getenv "BUILD" or "build"), port = self.port, h2listen = h2_listen(self.h2port),
     log = piece("log", "log_by_lua_block { perf.log() }"), main = piece("main", ""), http = piece("http", ""),
     server = piece("server", ""), init_worker = piece("init_worker", "app.start()"), install = o.install or "",
-    app = o.app or "spec.nginx.app" }
+    shutdown = o.shutdown or "2s", app = o.app or "spec.nginx.app" }
   util.write_file(self.dir .. "/nginx.conf", (template:gsub("%$([%w_]+)", values)))
 end
 
@@ -208,6 +209,12 @@ function Server:errors()
   end
   return table.concat(list, "\n")
 end
+
+--- Requests that wait in app.hold() continue, and later ones do not wait.
+function Server:release() util.write_file(self.dir .. "/released", "") end
+
+--- Requests wait in app.hold() again, as they do at first.
+function Server:hold() os.remove(self.dir .. "/released") end
 
 --- Waits until f() is true; returns its value.
 function Server:wait(f)
