@@ -73,7 +73,7 @@ op("ring that overflows", "", function()
   kit.touch_pages(5) -- the kernel reports losses when there is room again
   ev:disable()
   for _ in ev:records() do n = n + 1 end
-  assert(n > 50 and n < 500, n)
+  assert(n > 50 and n < tonumber(ev:read().value), n) -- the loops may fault too, if the heap grows
   assert((ev:lost()) > 0, "nothing was lost")
   ev:close()
 end)

@@ -39,8 +39,9 @@ end
 local function host_table(self)
   return { WARN = 5, ERR = 4, status = 200, is_subrequest = false, ctx = {}, header = {}, said = {},
     req = { start_time = function() return 1e9 end, get_method = function() return "GET" end,
-      get_uri_args = function() return {} end, socket = nothing },
-    var = { uri = "/cart", remote_addr = "127.0.0.1", arg_format = "json", request_uri = "/cart", request_method = "GET" },
+      get_uri_args = function() return {} end, http_version = function() return 1.1 end, socket = nothing },
+    var = { uri = "/cart", remote_addr = "127.0.0.1", arg_format = "json", request_uri = "/cart", request_method = "GET",
+      host = "localhost", http_host = "localhost", server_name = "" },
     now = function() return 1e9 + 0.5 end, time = function() return 1e9 end, update_time = nothing, log = nothing,
     timer = { every = function() return true end, at = function(_, fn, arg)
       self.timer, self.argument = fn, arg
