@@ -73,6 +73,16 @@ ext_libs   = $(if $(hdr_$(1)),$(if $(call has_hdr,$(hdr_$(1))),$(lib_$(1))),\
 ext_cflags = $(if $(pkg_$(1)),$(patsubst -I%,-isystem %,$(shell $(PKG_CONFIG) --cflags-only-I $(pkg_$(1)) 2>/dev/null)))
 EXT_ALL   := $(foreach n,$(basename $(notdir $(wildcard csrc/ext/*/*.c))),$(if $(findstring _,$(n)),,$(n)))
 $(foreach n,$(EXT_ALL),$(eval libs_$(n) := $(call ext_libs,$(n))))
+
+# perf.ext.outside has BPF programs, which clang compiles for the machine that CC compiles for, and which perf.ext.bpf loads.
+CLANG     ?= clang
+MACHINE   := $(shell $(CC) -dumpmachine 2>/dev/null)
+BPF_FLAGS := -O2 -g -Wall $(if $(WERROR),-Werror) -target bpf -mcpu=v3 -D__TARGET_ARCH_$(if $(filter aarch64%,$(MACHINE)),arm64,x86) \
+             -I/usr/include/$(MACHINE) -I/usr/$(MACHINE)/include -Icsrc
+bpf_builds = $(shell $(CLANG) $(BPF_FLAGS) -fsyntax-only csrc/bpf/outside/snapshot.c >/dev/null 2>&1 && echo yes)
+libs_outside := $(if $(strip $(libs_bpf)),$(if $(filter x86_64% aarch64%,$(MACHINE)),$(if $(bpf_builds),-lc)))
+cflags_outside = -DPX_SNAPSHOT='"$(BUILD)/bpf/outside/snapshot.o"'
+debian_outside := clang and libbpf-dev (1.0 or newer)
 EXT       ?= $(foreach n,$(EXT_ALL),$(if $(strip $(libs_$(n))),$(n)))
 EXT_SO    := $(EXT:%=$(OUT)/perf/ext/%.so)
 EXT_LEFT  := $(filter-out $(EXT),$(EXT_ALL))
@@ -93,8 +103,8 @@ all: headers $(OUT)/perf/core.so extensions ## build the module for $(LUA) (defa
 # An extension that does not build is left out. Only our CI fails then.
 extensions: headers $(OUT)/perf/core.so
 	$(if $(EXT_SO),@+$(MAKE) -s -k $(EXT_SO) || { \
-		for so in $(EXT_SO); do $(MAKE) -s $$so >/dev/null 2>&1 || { rm -f $$so; \
-			echo "perf.ext.$$(basename $$so .so) is left out: it does not build with the library installed here" >&2; }; done; \
+		$(foreach e,$(EXT),$(MAKE) -s $(OUT)/perf/ext/$e.so >/dev/null 2>&1 || { rm -f $(OUT)/perf/ext/$e.so; \
+			echo "perf.ext.$e is left out: it does not build with the installed $(debian_$e)" >&2; };) \
 		[ -z "$(WERROR)" ]; })
 
 headers:
@@ -120,14 +130,17 @@ $(OUT)/obj/%.o: csrc/binding/%.c Makefile | headers
 # The assembler includes these files, so the compiler's list of dependencies lacks them.
 $(OUT)/obj/web_files.o: $(shell find lua -name '*.html' -o -name '*.css' -o -name '*.js')
 $(OUT)/ext/%.o: csrc/ext/%.c Makefile | headers
-	$(call compile,$(LUA_CPPFLAGS) $(call ext_cflags,$(firstword $(subst _, ,$(notdir $*)))))
+	$(call compile,$(LUA_CPPFLAGS) $(call ext_cflags,$(firstword $(subst _, ,$(notdir $*)))) $(cflags_$(notdir $*)))
+$(BUILD)/bpf/%.o: csrc/bpf/%.c $(wildcard csrc/bpf/*/*.h csrc/core/outside/snapshot.h) Makefile
+	@mkdir -p $(@D); echo "  BPF   $@"; $(CLANG) $(BPF_FLAGS) -c $< -o $@.$$$$ && mv $@.$$$$ $@ || { rm -f $@.$$$$; exit 1; }
+$(OUT)/ext/outside/outside.o: $(BUILD)/bpf/outside/snapshot.o
 $(OUT)/kit/%.o: spec/support/%.c Makefile | headers
 	$(call compile,$(LUA_CPPFLAGS))
 
 $(OUT)/perf/core.so: $(CORE_O) $(BINDING_O)
-	$(call link,$^)
+	$(call link,$^ -lm)
 $(OUT)/testkit.so: $(patsubst spec/support/%.c,$(OUT)/kit/%.o,$(wildcard spec/support/*.c)) $(OUT)/obj/libbinding.a $(BUILD)/core/libcore.a
-	$(call link,$^)
+	$(call link,$^ -lm)
 # Extensions link the parts of the core and the binding that they need from archives.
 $(BUILD)/core/libcore.a: $(CORE_O)
 	@rm -f $@.$$$$; $(AR) rcs $@.$$$$ $^ && mv $@.$$$$ $@

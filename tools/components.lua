@@ -73,6 +73,7 @@ end
 
 local may_include = {
   core = { core = true }, binding = { core = true, binding = true }, ext = { core = true, binding = true, ext = true },
+  bpf = { core = true, bpf = true },
 }
 
 for _, file in ipairs(files) do

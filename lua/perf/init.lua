@@ -82,7 +82,7 @@ for _, group in ipairs(api) do
 end
 
 return setmetatable(perf, {
-  -- A misspelt name is a mistake. But tools that look for a protocol ask for names that begin with an underscore.
+  -- A misspelt name raises an error. A name that begins with an underscore does not: tools look for protocols by such names.
   __index = function(_, name)
     if type(name) ~= "string" or name:find "^_" then return nil end
     argument.raise(("perf has no '%s'%s"):format(name, require "perf.base.suggest".hint(name, require "perf.base.keys"(perf))), 0)

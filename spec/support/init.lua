@@ -32,6 +32,7 @@ kit.setenv("PERF_KEEP", "0")
 -- a program, because LuaJIT's FFI cannot define a C type twice. If it does not load, the specs fail.
 pcall(require, "perf")
 pcall(require, "perf.profile.zone") -- this module has the zones' names
+pcall(require, "perf.data.recorder") -- specs replace functions of the modules that it uses
 
 -- Raises busted's pending error, also in before_each, where `pending` is another function.
 local raise_pending = require "busted.core"().pending
@@ -42,16 +43,22 @@ function _G.requires(list)
   if #missing > 0 then raise_pending("needs: " .. table.concat(missing, ", ")) end
 end
 
--- LuaJIT unmaps free pages and maps new ones, which would add page faults to a spec that counts. So before each file its heap is
--- grown if it is full, and one table in 500 is kept, so that no page is unmapped; machine code gets one area that is large
--- enough. testkit grows malloc's heap.
+-- LuaJIT unmaps free pages and maps new ones, which would add page faults to a spec that counts. So its heap is grown, and one
+-- table in 500 is kept, so that no page is unmapped; machine code gets one area that is large enough. It is grown again before
+-- the file at which a MB of the new pages is in use. testkit grows malloc's heap.
 local jit = rawget(_G, "jit")
 if jit then require("jit.opt").start("sizemcode=1024", "maxmcode=8192") end
+local collected -- KB in use after the last collection
+local enough -- KB in use up to which the heap need not grow
 local function grow_heap()
+  if collected and enough and collected < enough then return end
   local t = {}
   for i = 1, 60000 do t[i] = {i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i} end
   kit.ballast = {}
   for i = 500, 60000, 500 do kit.ballast[i / 500] = t[i] end
+  t = nil -- luacheck: ignore 311
+  collectgarbage()
+  enough = collectgarbage "count" + 1024
 end
 
 local name
@@ -87,7 +94,7 @@ function loader.load(core, path)
 end
 
 -- The specs of spec/unit count no page faults or system calls, so they need no such preparations.
-local live, collected
+local live
 busted.subscribe({"file", "start"}, function(file)
   if taken(file) then
     getmetatable(file.run).__call = function() end
@@ -95,8 +102,21 @@ busted.subscribe({"file", "start"}, function(file)
   end
   live = not tostring(file.name):find("spec/unit/", 1, true)
   kit.settle_after_forks(live)
-  collected = nil
   if live and jit then grow_heap() end
+  collected = nil
+end)
+
+-- busted keeps the functions of all files, with all that they refer to, until the end of the run: after 100 files each collection
+-- would take twenty times as long. Nothing uses them after their file.
+local function forget(element)
+  for _, child in ipairs(busted.children(element)) do
+    forget(child)
+    for key in pairs(child) do child[key] = nil end
+  end
+end
+busted.subscribe({"file", "end"}, function(file)
+  forget(file)
+  file.env, file.before_each, file.after_each = nil, nil, nil
 end)
 
 -- A collection during a count would unmap pages (a system call) and map others. A collection before it

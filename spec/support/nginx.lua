@@ -44,7 +44,7 @@ local function host_table(self)
       host = "localhost", http_host = "localhost", server_name = "" },
     now = function() return 1e9 + 0.5 end, time = function() return 1e9 end, update_time = nothing, log = nothing,
     timer = { every = function() return true end, at = function(_, fn, arg)
-      self.timer, self.argument = fn, arg
+      table.insert(self.timers, { fn, arg })
       return true
     end },
     sleep = function() self:fire() end,
@@ -53,16 +53,16 @@ local function host_table(self)
 end
 
 function nginx.new()
-  local self = setmetatable({}, Host)
+  local self = setmetatable({ timers = {} }, Host)
   self.ngx = host_table(self)
   return self
 end
 
---- Fire the timer that ngx.sleep waits for.
+--- Fire the timers that ngx.sleep waits for.
 function Host:fire()
-  local fn = self.timer
-  self.timer = nil
-  if fn then fn(false, self.argument) end
+  local due = self.timers
+  self.timers = {}
+  for _, timer in ipairs(due) do timer[1](false, timer[2]) end
 end
 
 local function finished(ok, ...)

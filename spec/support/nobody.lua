@@ -5,10 +5,22 @@ local util = require "spec.support.util"
 
 local NOBODY = 65534
 
---- Runs fn(...) in a child as user nobody, at a level of kernel.perf_event_paranoid. Returns its first result as a string. Load
--- the modules that fn needs before the call, since only root may be able to read the tree.
+local chunks
+
+-- Only root may be able to read this tree, after a clone with the umask 077. So all modules are read before.
+local function read_modules()
+  if chunks then return end
+  chunks = {}
+  for path in util.shell "find ./lua -name '*.lua'":gmatch "[^\n]+" do
+    chunks[path:match "^%./lua/(.*)%.lua$":gsub("/init$", ""):gsub("/", ".")] = loadfile(path) -- nil for those of LuaJIT alone
+  end
+end
+
+--- Runs fn(...) in a child as user nobody, at a level of kernel.perf_event_paranoid. Returns its first result as a string.
 return function(level, fn, ...)
+  read_modules()
   return sysctl("perf_event_paranoid", level, util.in_child, function(...)
+    for name, chunk in pairs(chunks) do package.preload[name] = chunk end
     assert(kit.drop(NOBODY))
     return fn(...)
   end, ...)

@@ -17,8 +17,8 @@
 --     <!-- text -->               is no program: a synopsis, a part of a file
 --
 -- Commands run in a new directory with `examples` and a small `app.lua` in it. There, every name of an interpreter stands for the
--- one that runs the specs, `make` does nothing, `1234` is replaced by the number of a process of this user, and waits and
--- benchmarks are short. On a machine without a PMU, software events replace cycles and instructions.
+-- one that runs the specs, `make` does nothing, `1234` and what `pgrep` prints is the number of a process of this user, and waits
+-- and benchmarks are short. On a machine without a PMU, software events replace cycles and instructions.
 local needs = require "spec.support.needs"
 local util = require "spec.support.util"
 
@@ -174,9 +174,9 @@ end
 
 local executable = util.shell("command -v " .. util.lua()):gsub("%s+$", "")
 
-local luaperf = ('LUA=${LUA:-%s} exec timeout -s KILL 120 %s/bin/luaperf "$@"'):format(executable, root)
+local luaperf = ('LUA=${LUA:-%s} exec timeout -s KILL 600 %s/bin/luaperf "$@"'):format(executable, root)
 -- Commands that are replaced, each by one line of shell.
-local programs = { make = ":", luaperf = luaperf }
+local programs = { make = ":", luaperf = luaperf, pgrep = "echo $PID" }
 for name in ("interpreter luajit lua5.1 lua5.2 lua5.3 lua5.4"):gmatch "%S+" do
   programs[name] = ('exec %s "$@"'):format(executable)
 end
@@ -192,12 +192,12 @@ local function shell(text, program)
     util.write_file(dir .. "/app.lua", APP)
     if program then util.write_file(dir .. "/block.lua", (program:gsub("%$PID%$", "tonumber(os.getenv 'PID')"))) end
     local other = ""
-    if (text .. (program or "")):find("$PID$", 1, true) then
+    if (text .. (program or "")):find("$PID$", 1, true) or text:find("pgrep", 1, true) then
       other = "sleep 300 & PID=$!; export PID; trap 'kill $PID' EXIT\n"
     end
     util.write_file(dir .. "/run.sh", other .. text:gsub("%$PID%$", "$PID") .. "\n")
     output, status = util.shell(("cd %s; chmod 755 .; ln -s %s/examples .; mkdir bin; %schmod +x bin/*; unset LUA; "
-      .. "export LUA_PATH='%s' LUA_CPATH='%s' PATH=\"$PWD/bin:$PATH\"; timeout -s KILL 180 sh -e run.sh")
+      .. "export LUA_PATH='%s' LUA_CPATH='%s' PATH=\"$PWD/bin:$PATH\"; timeout -s KILL 600 sh -e run.sh")
       :format(dir, root, write_programs, absolute "LUA_PATH", absolute "LUA_CPATH"))
     output = output:gsub(dir:gsub("%p", "%%%0") .. "/?", "")
   end)

@@ -156,6 +156,32 @@ static int kit_alternate_stack(lua_State *L)
     return 1;
 }
 
+static char *frame_end;
+
+static void on_usr1(int sig)
+{
+    (void)sig;
+    frame_end = __builtin_frame_address(0);
+}
+
+/* signal_frame(): the bytes of a stack that the kernel uses for a signal */
+static int kit_signal_frame(lua_State *L)
+{
+    static char room[65536] __attribute__((aligned(16)));
+    const stack_t stack = { .ss_sp = room, .ss_size = sizeof room };
+    const struct sigaction action = { .sa_handler = on_usr1, .sa_flags = SA_ONSTACK };
+    struct sigaction action_before;
+    stack_t stack_before;
+
+    sigaltstack(&stack, &stack_before);
+    sigaction(SIGUSR1, &action, &action_before);
+    raise(SIGUSR1);
+    sigaction(SIGUSR1, &action_before, NULL);
+    sigaltstack(&stack_before, NULL);
+    lua_pushinteger(L, room + sizeof room - frame_end);
+    return 1;
+}
+
 /* touch_below(n, address): n page faults, with words on the C stack above them that look like pointers to that address. */
 static int kit_touch_below(lua_State *L)
 {
@@ -187,6 +213,7 @@ static int kit_ask_below(lua_State *L)
 static const luaL_Reg functions[] = {
     { "region", kit_region },         { "handle_faults", kit_handle_faults }, { "fault", kit_fault },
     { "send_fault", kit_send_fault }, { "block_faults", kit_block_faults },   { "alternate_stack", kit_alternate_stack },
+    { "signal_frame", kit_signal_frame },
     { "touch_below", kit_touch_below }, { "ask_below", kit_ask_below }, { NULL, NULL },
 };
 

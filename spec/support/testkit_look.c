@@ -148,7 +148,7 @@ __attribute__((no_sanitize("address"))) static int populate(uintptr_t at, uintpt
  */
 static int populate_code(uintptr_t at, uintptr_t end)
 {
-    struct stat threads; /* a directory has two links more than directories in it */
+    struct stat threads; /* a directory has two more links than it has subdirectories */
     int done;
 
     if (stat("/proc/self/task", &threads) != 0 || threads.st_nlink > 3 ||
@@ -318,6 +318,20 @@ static int kit_fail_alloc_once(lua_State *L)
     return with_failing_alloc(L, 1);
 }
 
+/* noted_alloc(fn, ...): notes the state's allocator, calls fn, and then uses the noted one for a block, as libraries do. */
+static int kit_noted_alloc(lua_State *L)
+{
+    void *ud, *block;
+    const lua_Alloc noted = lua_getallocf(L, &ud);
+
+    luaL_checktype(L, 1, LUA_TFUNCTION);
+    lua_call(L, lua_gettop(L) - 1, 0);
+    block = noted(ud, NULL, 0, 100);
+    noted(ud, block, block ? 100 : 0, 0);
+    lua_pushboolean(L, block != NULL);
+    return 1;
+}
+
 /* The number of threads of this process, with those that have ended but are still in /proc. */
 static int threads_in_proc(void)
 {
@@ -378,6 +392,7 @@ static const luaL_Reg functions[] = {
     { "clock_ns", kit_clock_ns },   { "rusage", kit_rusage },       { "fds", kit_fds },
     { "mappings", kit_mappings },   { "page_size", kit_page_size }, { "settle", kit_settle },
     { "fail_alloc", kit_fail_alloc }, { "fail_alloc_once", kit_fail_alloc_once },
+    { "noted_alloc", kit_noted_alloc },
     { NULL, NULL },
 };
 

@@ -163,13 +163,13 @@ static int kit_settle_after_forks(lua_State *L)
 }
 
 /*
- * child:wait([seconds]): releases the child and waits until it ends (60 s, then it is killed). Returns its exit status (0: fn
+ * child:wait([seconds]): releases the child and waits until it ends (300 s, then it is killed). Returns its exit status (0: fn
  * returned, 255: fn raised, -n: signal n) and fn's first result or error as a string.
  */
 static int child_wait(lua_State *L)
 {
     struct child *c = check_child(L);
-    int left_ms = (int)(luaL_optnumber(L, 2, 60.0) * 1000.0);
+    int left_ms = (int)(luaL_optnumber(L, 2, 300.0) * 1000.0);
     luaL_Buffer text;
 
     luaL_argcheck(L, c->pid != 0, 1, "waited for already");

@@ -6,6 +6,7 @@
 #include <lualib.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -16,10 +17,8 @@ struct run {
     int ok;
 };
 
-static lua_State *new_state(const struct run *r)
+static void open_libraries(lua_State *L, const struct run *r)
 {
-    lua_State *L = luaL_newstate();
-
     luaL_openlibs(L);
     lua_getglobal(L, "package");
     lua_pushstring(L, r->path);
@@ -27,19 +26,22 @@ static lua_State *new_state(const struct run *r)
     lua_pushstring(L, r->cpath);
     lua_setfield(L, -2, "cpath");
     lua_pop(L, 1);
-    return L;
 }
 
-static void *run_state(void *arg)
+static void run_in(lua_State *L, struct run *r)
 {
-    struct run *r = arg;
-    lua_State *L = new_state(r);
     const char *text;
 
+    open_libraries(L, r);
     r->ok = luaL_loadstring(L, r->code) == 0 && lua_pcall(L, 0, 1, 0) == 0;
     text = lua_tostring(L, -1);
     snprintf(r->result, sizeof r->result, "%s", text ? text : "nil");
     lua_close(L);
+}
+
+static void *run_state(void *arg)
+{
+    run_in(luaL_newstate(), arg);
     return NULL;
 }
 
@@ -76,6 +78,67 @@ static int kit_state(lua_State *L)
     lua_pushboolean(L, r.ok);
     lua_pushstring(L, r.result);
     return 2;
+}
+
+/* --- blocks at the end of memory -------------------------------------------------------- */
+
+enum { EDGES = 4096, EDGE_LEAST = 40, EDGE_MOST = 160 };
+
+static struct {
+    char *from; /* each slot is a page, and one that cannot be read */
+    size_t used, page;
+    int on;
+} edges;
+
+/* As malloc's, but while `on` the blocks of some sizes end where memory ends. */
+static void *edge_alloc(void *ud, void *old, size_t osize, size_t nsize)
+{
+    const size_t at = (size_t)((char *)old - edges.from), slot = 2 * edges.page;
+    const int is_edge = old != NULL && at < EDGES * slot;
+    char *block = NULL;
+
+    (void)ud;
+    if (nsize != 0 && edges.on && edges.used < EDGES && nsize >= EDGE_LEAST && nsize <= EDGE_MOST) {
+        block = edges.from + edges.used++ * slot;
+        if (mprotect(block, edges.page, PROT_READ | PROT_WRITE) < 0)
+            return NULL;
+        block += edges.page - (nsize + 7) / 8 * 8;
+    } else if (nsize != 0) {
+        block = is_edge || old == NULL ? malloc(nsize) : realloc(old, nsize);
+        if (!is_edge || block == NULL)
+            return block;
+    }
+    if (old != NULL && block != NULL)
+        memcpy(block, old, osize < nsize ? osize : nsize);
+    if (is_edge)
+        mprotect(edges.from + at / slot * slot, edges.page, PROT_NONE);
+    else
+        free(old);
+    return block;
+}
+
+/* edge_state(code): as state(code). Where the code calls edges(true), blocks of about 100 bytes are followed by no memory. */
+static int kit_edge_state(lua_State *L)
+{
+    struct run r = run_of(L);
+
+    edges.page = (size_t)sysconf(_SC_PAGESIZE);
+    edges.used = 0;
+    edges.from = mmap(NULL, 2 * EDGES * edges.page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (edges.from == MAP_FAILED)
+        return luaL_error(L, "mmap failed");
+    run_in(lua_newstate(edge_alloc, NULL), &r);
+    edges.on = 0;
+    munmap(edges.from, 2 * EDGES * edges.page);
+    lua_pushboolean(L, r.ok);
+    lua_pushstring(L, r.result);
+    return 2;
+}
+
+static int kit_edges(lua_State *L)
+{
+    edges.on = lua_toboolean(L, 1);
+    return 0;
 }
 
 static void *call_top(void *arg)
@@ -145,9 +208,10 @@ static int kit_host(lua_State *L)
 {
     struct run r = run_of(L);
     size_t pages = tk_check_count(L, 2);
-    lua_State *H = new_state(&r), *co;
+    lua_State *H = luaL_newstate(), *co;
     const char *text;
 
+    open_libraries(H, &r);
     r.ok = luaL_loadstring(H, r.code) == 0 && lua_pcall(H, 0, 0, 0) == 0 && call_global(H, "start") == 0;
     if (r.ok) {
         co = lua_newthread(H);
@@ -174,7 +238,8 @@ static int kit_host(lua_State *L)
 void tk_open_state(lua_State *L)
 {
     static const luaL_Reg functions[] = {
-        { "state", kit_state }, { "host", kit_host }, { "elsewhere", kit_elsewhere }, { NULL, NULL },
+        { "state", kit_state }, { "host", kit_host }, { "elsewhere", kit_elsewhere },
+        { "edge_state", kit_edge_state }, { "edges", kit_edges }, { NULL, NULL },
     };
 
     tk_register(L, functions);

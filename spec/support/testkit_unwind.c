@@ -16,10 +16,11 @@
 #include "binding/stack/learn_luajit.h"
 #include "binding/stack/learn_puc.h"
 #include "core/base/peek.h"
+#include "core/stack/c_frames.h"
 #include "core/stack/own_thread.h"
 #include "core/stack/sampling.h"
 
-enum { PLACES = 2048, STACKS = 16384, DEPTH = 40, NAME = 80 };
+enum { PLACES = 2048, STACKS = 16384, DEPTH = 40, NAME = 80, IMITATION = 512 };
 
 struct place {
     struct pf_place at;
@@ -43,6 +44,7 @@ static struct {
     uint64_t ns, most_ns, period, random;
     struct place *places;
     struct stack *stacks;
+    struct pf_c_seen seen;
 } kit = { .fd = -1 };
 
 static int learn(lua_State *L, const char **why)
@@ -120,7 +122,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
     struct pf_registers r;
     struct pf_place places[DEPTH];
     struct found f = { 0, DEPTH, places };
-    struct pf_unwound u = { .found = on_place, .to = &f };
+    struct pf_unwound u = { .found = on_place, .to = &f, .seen = &kit.seen };
     struct stack s = { .n = 0 };
     const struct pf_memory *m = pf_own_memory(context);
     const int saved = errno;
@@ -129,6 +131,8 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 
     (void)sig;
     (void)info;
+    /* The clock stops meanwhile. Else the program stands still where the handler takes longer than the period, as in deep stacks. */
+    ioctl(kit.fd, PERF_EVENT_IOC_DISABLE, 0);
     pf_own_registers(context, &r);
     from = tk_clock(CLOCK_MONOTONIC);
     unwind(kit.global, &r, m, &u);
@@ -153,6 +157,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
     kit.random = kit.random * UINT64_C(6364136223846793005) + 1442695040888963407u;
     period = kit.period / 2 + (kit.random >> 33) % kit.period;
     ioctl(kit.fd, PERF_EVENT_IOC_PERIOD, &period);
+    ioctl(kit.fd, PERF_EVENT_IOC_ENABLE, 0);
     errno = saved;
 }
 
@@ -186,7 +191,7 @@ static void push_stack(lua_State *L, const struct stack *s)
 {
     static const char *const states[PF_STATES] = { "Lua", "C", "GC", "JIT", "outside", "unsampled", "other" };
     static const char *const failures[PF_UNWIND_FAILURES] = { NULL, "no thread", "no base", "no pc",
-                                                              "no trace", "broken", "unreadable", "deep" };
+                                                              "no trace", "broken", "unreadable", "deep", "gone", "no state", "long" };
 
     lua_createtable(L, 0, 5);
     lua_pushstring(L, states[s->state]);
@@ -235,18 +240,45 @@ static __attribute__((noinline)) void look_here(struct pf_unwound *u)
     unwind(kit.global, &r, pf_own_memory(NULL), u);
 }
 
-/* The same below a number of zero bytes of the C stack. */
+#if defined LUAJIT_VERSION
+static void imitate_thread(char *room)
+{
+    (void)room;
+}
+#else
+/* Make words of the C stack look like a Lua thread, which runs, and whose list of calls cannot be read. */
+static void imitate_thread(char *room)
+{
+    const struct pf_puc_layout *l = &kit.layout;
+    const uint64_t words[][2] = { { l->thread.global, kit.global }, { l->thread.error, (uintptr_t)(room + IMITATION) },
+        { l->thread.ci, UINT64_C(0x5a5a5a5a5a5a5a58) } };
+
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        memcpy(room + words[i][0], &words[i][1], l->pointer);
+    room[l->thread.type] = (char)l->thread.is_thread;
+}
+#endif
+
+/* The same below a number of bytes of the C stack, which are zero but for the imitation of a thread, if there is room for it, and
+ * a pointer to that. */
 static __attribute__((noinline)) void look_below(size_t n, struct pf_unwound *u)
 {
-    char room[n + 1];
+    char room[n + 1] __attribute__((aligned(16)));
 
     memset(room, 0, sizeof room);
+    if (n >= 2 * IMITATION) {
+        char *const imitation = room + 16;
+
+        memcpy(room, &imitation, sizeof imitation);
+        imitate_thread(imitation);
+    }
     __asm__ volatile("" : : "r"(room) : "memory");
     look_here(u);
     __asm__ volatile("" : : "r"(room) : "memory");
 }
 
-/* here([n]): the stack of the caller, itself innermost, with n bytes of the C stack in use */
+/* here([n]): the stack of the caller, itself innermost, with n bytes of the C stack in use. At 1,024 and more, some of them look like
+ * a Lua thread of PUC Lua. */
 static int kit_here(lua_State *L)
 {
     static struct pf_place places[PF_UNWIND_DEEPEST];
@@ -279,7 +311,7 @@ static int kit_here(lua_State *L)
     return 1;
 }
 
-/* start(ns): unwind this thread after each ns of its CPU time, half more or less, as the kernel's timer allows */
+/* start(ns): unwind this thread after each ns of its CPU time outside the handler, half more or less, as the kernel's timer allows */
 static int kit_start(lua_State *L)
 {
     struct perf_event_attr attr = { .size = sizeof attr,
@@ -380,7 +412,7 @@ static int on_innermost(void *to, const struct pf_place *p)
 static void on_step(int sig, siginfo_t *info, void *context)
 {
     struct pf_place lua = { .line = 0 };
-    struct pf_unwound u = { .found = on_innermost, .to = &lua };
+    struct pf_unwound u = { .found = on_innermost, .to = &lua, .seen = &kit.seen };
     struct pf_registers r;
     struct run now, *last = steps.n ? &steps.runs[steps.n - 1] : NULL;
     const int saved = errno;

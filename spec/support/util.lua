@@ -24,6 +24,12 @@ function util.in_child(fn, ...)
   return text
 end
 
+--- The size of a small alternate stack for `testkit.alternate_stack`: room for a signal and for a handler that does hardly
+-- anything, which takes more with a sanitizer. Many programs have 8 KB.
+function util.small_stack()
+  return os.getenv "PERF_SAN" and 8192 or kit.signal_frame() + 1024
+end
+
 -- A sanitizer's malloc keeps freed memory and takes new pages instead, in steps of 64 KB for each size of object, and more for
 -- each new call stack. These pages cannot be faulted in before, nor distinguished from other faults. So under a sanitizer the
 -- count is tried several times.
@@ -117,13 +123,24 @@ function util.write_file(path, text)
   f:close()
 end
 
---- Calls fn with a new directory, which is removed afterwards with all its content, also after an error.
-function util.with_directory(fn)
+--- Makes a temporary directory; returns its path.
+function util.new_directory()
   local dir = os.tmpname()
   os.remove(dir)
   assert(kit.make_directory(dir))
+  return dir
+end
+
+--- Removes it with all its content. dir: nil if there is none.
+function util.remove_directory(dir)
+  if dir then kit.remove_directory(dir) end
+end
+
+--- Calls fn with a new directory, which is removed afterwards with all its content, also after an error.
+function util.with_directory(fn)
+  local dir = util.new_directory()
   local ok, err = pcall(fn, dir)
-  kit.remove_directory(dir)
+  util.remove_directory(dir)
   if not ok then error(err, 0) end
 end
 

@@ -89,7 +89,8 @@ static inline int pb_nil(lua_State *L)
 #define PB_OPEN(X)                                                                                                                \
 	X(error) X(int64) X(attr) X(event) X(record) X(ring) X(ring_wait) X(ring_lost) X(ring_output) X(ring_source) X(packed)   \
 	X(layouts) X(data) X(data_source) X(data_write) X(tally) X(process) X(terminate) X(output) X(meter) X(counts) X(guard)    \
-	X(measure) X(accounting) X(chunks) X(defs) X(host) X(trace) X(channel) X(thread) X(bpf) X(profiler) X(web_files) X(peek)
+	X(measure) X(accounting) X(chunks) X(defs) X(host) X(trace) X(channel) X(thread) X(bpf) X(profiler) X(web_files) X(peek)      \
+	X(outside)
 
 #define X(name) void pb_open_##name(lua_State *L);
 PB_OPEN(X)

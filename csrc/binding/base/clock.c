@@ -1,7 +1,6 @@
 /* Functions for spans: the time of day, and ids. */
 #include <errno.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <sys/random.h>
 
 #include "core/base/clock.h"

@@ -30,6 +30,29 @@
 #define pb_newplain(L, size) lua_newuserdatauv(L, size, 0)
 #endif
 
+/* Calls fn(data) in protected mode. lua_pushcfunction allocates on LuaJIT and 5.1, so it may raise an error; this does not. */
+static inline int pb_cpcall(lua_State *L, lua_CFunction fn, void *data)
+{
+#if LUA_VERSION_NUM == 501
+	return lua_cpcall(L, fn, data);
+#else
+	lua_pushcfunction(L, fn);
+	lua_pushlightuserdata(L, data);
+	return lua_pcall(L, 1, 0, 0);
+#endif
+}
+
+/* Whether the collector runs by itself: the program has not stopped it, and no finalizer of Lua 5.4 runs. Lua 5.1 does not tell: 0. */
+static inline int pb_collects(lua_State *L)
+{
+#ifdef LUA_GCISRUNNING
+	return lua_gc(L, LUA_GCISRUNNING, 0) > 0;
+#else
+	(void)L;
+	return 0;
+#endif
+}
+
 /* Lua does not know the name of a function that was called by pcall or a tail call (a REPL's `return ev:refresh("x")`), and
  * writes '?'. The object's class knows the name. */
 static inline _Noreturn int pb_argerror(lua_State *L, int arg, const char *message)

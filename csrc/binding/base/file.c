@@ -1,8 +1,12 @@
-/* Output: a file that appears under its name only when it is complete (core/base/file.h). The userdata is made before the file. */
+/* Files. An Output is a file that appears under its name only when it is complete (core/base/file.h); its userdata is made first, so
+ * that an error leaves no file behind. core.regular_file reads a file only if it is a regular one. */
 #include "core/base/file.h"
+#include "core/base/sys.h"
 #include "core/base/thread.h"
 
-#include <string.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "binding/base/binding.h"
@@ -84,9 +88,47 @@ static int l_is_terminal(lua_State *L)
 	return pb_bool(L, isatty((int)luaL_checkinteger(L, 1)));
 }
 
+/* Read a regular file. Returns the number of bytes or -errno. To open a pipe would wait for its writer. */
+static ssize_t read_regular(const char *path, char *to, size_t room)
+{
+	const int fd = pf_sys->open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+	struct stat st;
+	ssize_t n = 0, r;
+
+	if (fd < 0)
+		return fd;
+	r = pf_sys->fstat(fd, &st);
+	if (r == 0 && !S_ISREG(st.st_mode))
+		r = -EINVAL;
+	while (r >= 0 && (size_t)n < room && (r = pf_sys->read(fd, to + n, room - (size_t)n)) > 0)
+		n += r;
+	pf_sys->close(fd);
+	return r < 0 ? r : n;
+}
+
+/* core.regular_file(path, most): the first bytes, at most that many, of a file that another program has named, such as the source of
+ * its code; nil if it cannot be read, or is a pipe or a device. */
+static int l_regular_file(lua_State *L)
+{
+	const char *path = luaL_checkstring(L, 1);
+	const uint64_t most = (uint64_t)luaL_checkinteger(L, 2);
+	struct stat st;
+	size_t room;
+	ssize_t n;
+	char *bytes;
+
+	if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
+		return pb_nil(L);
+	room = (uint64_t)st.st_size < most ? (size_t)st.st_size : (size_t)most;
+	bytes = lua_newuserdata(L, room + 1);
+	n = read_regular(path, bytes, room);
+	return n < 0 ? pb_nil(L) : pb_bytes(L, bytes, (size_t)n);
+}
+
 void pb_open_output(lua_State *L)
 {
-	static const luaL_Reg functions[] = {{"output", l_output}, {"is_terminal", l_is_terminal}, {NULL, NULL}};
+	static const luaL_Reg functions[] = {
+		{"output", l_output}, {"is_terminal", l_is_terminal}, {"regular_file", l_regular_file}, {NULL, NULL}};
 	static const luaL_Reg methods[] = {
 		{"write", l_write}, {"commit", l_commit}, {"place", l_place}, {"close", l_close}, {NULL, NULL}};
 

@@ -1,9 +1,7 @@
 /* The features of a perf.data file and the perf tool's own records as Lua values, by the rows of core/data/schema.h. */
 #include <string.h>
 
-#include "core/data/format.h"
 #include "binding/data/data.h"
-#include "binding/record/record.h"
 #include "binding/kernel/attr.h"
 
 void pb_push_ids(lua_State *L, const uint64_t *ids, uint64_t n)

@@ -4,7 +4,6 @@
  * The bytes grow in a userdata at a fixed stack index, so that an error at any point frees them. */
 #include <string.h>
 
-#include "core/data/format.h"
 #include "binding/data/data.h"
 #include "binding/kernel/attr.h"
 

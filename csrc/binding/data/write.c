@@ -5,7 +5,6 @@
  *
  * These, and the times of the first and last sample, are collected from the records for the features of the file. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/symbols/build_id.h"
@@ -215,7 +214,7 @@ static void note(lua_State *L, struct pb_writer *p, const struct pf_record *rec,
 		p->lost_samples += rec->lost;
 		break;
 	case PF_RECORD_MMAP:
-		if (!(rec->misc & 1u << 13)) /* PERF_RECORD_MISC_MMAP_DATA */
+		if (!(rec->misc & PF_MISC_MMAP_DATA))
 			note_map(L, rec, bytes);
 		break;
 	case PF_RECORD_MMAP2:

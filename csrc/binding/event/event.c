@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/counts/meter.h"
 #include "binding/counts/meter.h"
 #include "binding/event/event.h"
 #include "binding/kernel/attr.h"

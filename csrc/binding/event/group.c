@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/base/sys.h"
 #include "core/base/thread.h"
 #include "core/base/clock.h"
 #include "binding/counts/meter.h"

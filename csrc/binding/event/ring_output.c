@@ -3,7 +3,6 @@
  * The uservalue (info) has two private keys. KEY_OUTPUT: the Event whose ring this one writes into, which it keeps alive.
  * KEY_JOINED: the info tables of the events that write into this one's ring, by layout. */
 #include <errno.h>
-#include <string.h>
 
 #include "binding/record/record.h"
 #include "binding/event/ring.h"

@@ -32,8 +32,8 @@ static int take(struct pb_event *e, struct pb_packed *into)
 	return n;
 }
 
-/* core.tag_event(event, intern): gives the layout for which PB_UNTAGGED was returned the number that intern(info, layout, places)
- * returns. */
+/* core.tag_event(event, intern): call it when PB_UNTAGGED was returned. The layout of the next record gets a number: the result of
+ * intern(info, layout, places). */
 static int l_tag(lua_State *L)
 {
 	struct pb_event *e = pb_check(L, 1, PB_EVENT, "Event");

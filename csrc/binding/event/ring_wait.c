@@ -10,7 +10,6 @@
  * slices. Thus ^C ends a read as it ends a loop, and a handler may wake the reader or close the event. */
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 
 #include "core/base/sys.h"
 #include "core/base/clock.h"

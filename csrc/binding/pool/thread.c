@@ -53,24 +53,13 @@ static int run(lua_State *L)
 	return 0;
 }
 
-static int run_protected(lua_State *L, struct worker *w)
-{
-#if LUA_VERSION_NUM == 501
-	return lua_cpcall(L, run, w); /* since pushing a C function allocates in Lua 5.1 */
-#else
-	lua_pushcfunction(L, run);
-	lua_pushlightuserdata(L, w);
-	return lua_pcall(L, 1, 0, 0);
-#endif
-}
-
 static void *main_of_thread(void *p)
 {
 	const uint32_t generation = pf_fork_generation();
 	struct worker *w = p;
 	lua_State *L = luaL_newstate();
 
-	if (!L || run_protected(L, w) != 0) {
+	if (!L || pb_cpcall(L, run, w) != 0) {
 		const char *text = L ? lua_tostring(L, -1) : "not enough memory";
 
 		w->error = strdup(text ? text : "an error that is not a string");

@@ -1,5 +1,4 @@
 /* Process: a child that waits to exec a program. Its uservalue is not used; the userdata is made before the child. */
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>

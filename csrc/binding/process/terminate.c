@@ -14,7 +14,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -258,8 +257,8 @@ static void take_stops(lua_State *L)
 		pf_sampling_disclaim(&stops.at);
 }
 
-/* A function that starts or stops LuaJIT's profiler for the program; the upvalues are the original, and whether it stops. Ours must
- * not run meanwhile: LuaJIT would forget the mode of the program's, and compiled code would have no samples of it. */
+/* Replaces a function by which the program starts or stops LuaJIT's profiler. Upvalues: the original; whether it stops. This library
+ * must not use LuaJIT's profiler meanwhile: LuaJIT has one mode for both, and compiled code would take no samples for the program. */
 static int l_program_profiler(lua_State *L)
 {
 	const int starts = lua_isfunction(L, 2) && (lua_isnoneornil(L, 1) || lua_isstring(L, 1)); /* else it raises an error */

@@ -64,7 +64,7 @@ static int stop(lua_State *L, struct pb_profiler *p)
 
 	if (!p->s.at.running)
 		return 0;
-	r = pf_sampler_stop(&p->s);
+	r = p->every ? pb_allocator_remove(L, p) : pf_sampler_stop(&p->s);
 	give_back(L, p);
 	for (link = &p->lifetime->running; *link && *link != p;)
 		link = &(*link)->next;
@@ -82,6 +82,7 @@ static int l_state_closes(lua_State *L)
 	life->closing = 1;
 	while (life->running)
 		stop(L, life->running);
+	pb_allocators_close(L, life);
 	return 0;
 }
 
@@ -131,20 +132,21 @@ static void choose_method(lua_State *L, struct pb_profiler *p)
 		luaL_error(L, "stacks cannot be unwound");
 	p->s.classify = pb_engine_classify;
 	p->s.trigger = pb_engine_trigger;
-	p->s.unwind = p->safe_point ? NULL : pb_unwind;
+	p->s.unwind = p->safe_point ? NULL : p->every ? pb_unwind_callback : pb_unwind;
 	p->s.hidden = &p->stack.hidden;
 	p->s.depth = depth_at(integer(L, "freq"));
 	p->s.alone = p->stack.coroutines == PB_COROUTINES_ALONE;
 }
 
 /* core.profiler(event, {exact=, switches=, native=, may_ask=, by_descriptor=, coroutines=, hidden=, code_start=, code_end=,
- * timeline=, safe_point=, freq=}): a Profiler; or nil, message, code. coroutines: "alone", "resumer" or "creator"; hidden are two
- * sources whose functions are not shown; code_start to code_end is the interpreter's code; timeline: how many samples are kept one
- * by one. */
+ * timeline=, safe_point=, freq=, every=, live=, survived=}): a Profiler; or nil, message, code. coroutines: "alone", "resumer" or
+ * "creator"; hidden: two sources whose functions are not shown; code_start to code_end: the interpreter's code; timeline: how many
+ * samples are kept one by one. event: nil for allocations, of which there is a sample after `every` bytes, on average; live: only of
+ * blocks that are not freed; survived: and that have survived so many collections. */
 static int l_profiler(lua_State *L)
 {
 	static const char *const coroutines[] = {"alone", "resumer", "creator", NULL};
-	struct pf_counter *event = pb_check_event(L, 1);
+	struct pf_counter *event = lua_isnil(L, 1) ? NULL : pb_check_event(L, 1);
 	struct pb_profiler *p;
 	int r;
 
@@ -161,6 +163,9 @@ static int l_profiler(lua_State *L)
 	p->s.native = option(L, "native");
 	p->s.may_ask = p->stack.may_ask = option(L, "may_ask");
 	p->s.by_descriptor = option(L, "by_descriptor");
+	p->every = event ? 0 : (uint64_t)integer(L, "every");
+	p->allocations.is_live = option(L, "live");
+	p->allocations.survived = (uint64_t)integer(L, "survived");
 	p->s.code_start = address(L, "code_start");
 	p->s.code_end = address(L, "code_end");
 	p->stack.creators = LUA_NOREF;
@@ -182,7 +187,8 @@ static int l_profiler(lua_State *L)
 	p->stack.main = p->lifetime->main;
 	choose_method(L, p);
 	/* the event is the first member of the userdata that has its layout */
-	r = pf_sampler_init(&p->s, event, &((struct pb_event *)(void *)event)->layout, (uint32_t)integer(L, "timeline"));
+	r = pf_sampler_init(&p->s, event, event ? &((struct pb_event *)(void *)event)->layout : NULL,
+			    (uint32_t)integer(L, "timeline"));
 	return r < 0 ? pb_fail(L, r, "profiler") : 1;
 }
 
@@ -193,6 +199,7 @@ static int l_close(lua_State *L)
 	stop(L, p);
 	give_back(L, p);
 	pf_sampler_free(&p->s);
+	pf_allocations_free(&p->allocations);
 	return 0;
 }
 
@@ -211,6 +218,8 @@ static int prepare(lua_State *L)
 		pb_marks_take(&p->stack);
 		p->lifetime->marks++;
 		p->marks = 1;
+		if (p->allocations.survived)
+			pb_count_collections(L, p);
 	}
 	return pb_int(L, r);
 }
@@ -222,7 +231,7 @@ static int l_start(lua_State *L)
 	const char *why = "a profiler is running in this process, which can have one at a time that takes stacks at safe points";
 	int r, raised;
 
-	luaL_argcheck(L, p->s.event && !p->s.started_ns && !p->s.at.running, 1, "Profiler has been started before");
+	luaL_argcheck(L, p->s.frames && !p->s.started_ns && !p->s.at.running, 1, "Profiler has been started before");
 	if (p->lifetime->closing)
 		return pb_fail(L, -ECANCELED, "the Lua state is being closed");
 	/* Every call that may raise comes before the claim or in prepare, so that no error leaves the profiler claimed. */
@@ -236,7 +245,7 @@ static int l_start(lua_State *L)
 	r = raised ? -ENOMEM : (int)lua_tointeger(L, -1);
 	if (r == 0) {
 		why = "enable";
-		r = pf_sampler_start(&p->s);
+		r = p->every ? pb_allocator_add(L, p) : pf_sampler_start(&p->s);
 	}
 	if (r < 0) {
 		give_back(L, p);
@@ -261,7 +270,7 @@ static int l_state(lua_State *L)
 	const struct pb_profiler *p = pb_check_profiler(L);
 
 	lua_pushstring(L, p->s.at.running ? (pf_sampling_inherited(&p->s.at) ? "inherited" : "running")
-			  : p->s.started_ns ? (p->s.event ? "stopped" : "closed")
+			  : p->s.started_ns ? (p->s.frames ? "stopped" : "closed")
 			  : p->s.event && pf_counter_usable(p->s.event) == -ECHILD ? "inherited" : "new");
 	return 1;
 }
@@ -329,11 +338,19 @@ static int l_use_safe_points(lua_State *L)
 static int l_unwinds(lua_State *L)
 {
 	struct pb_stack stack = {.global = 0};
-	const char *why = "PERF_SAFE_POINT is set";
-	const int r = atomic_load(&forced) || getenv("PERF_SAFE_POINT") ? -ENOTSUP : pb_unwind_start(L, &stack, &why);
+	const char *why;
+	int r;
 
+	if (atomic_load(&forced) || getenv("PERF_SAFE_POINT")) {
+		lua_pushboolean(L, 0);
+		lua_pushstring(L, "PERF_SAFE_POINT is set");
+		return 2;
+	}
+	r = pb_unwind_start(L, &stack, &why);
 	lua_pushboolean(L, r == 0);
-	lua_pushstring(L, r == 0 ? NULL : why);
+	if (r == 0)
+		return 1;
+	lua_pushfstring(L, "the unwinder does not support this build of the interpreter (%s)", why);
 	return 2;
 }
 
@@ -358,7 +375,7 @@ void pb_open_profiler(lua_State *L)
 					     {"use_safe_points", l_use_safe_points},
 					     {NULL, NULL}};
 	static const luaL_Reg methods[] = {{"start", l_start},   {"stop", l_stop},   {"state", l_state},
-					   {"result", pb_profiler_result}, {"close", l_close}, {NULL, NULL}};
+					   {"result", pb_profiler_result}, {"snapshot", pb_profiler_snapshot}, {"close", l_close}, {NULL, NULL}};
 
 	push_lifetime(L);
 	lua_pop(L, 1);

@@ -8,7 +8,6 @@
  * its first record. Damage is found before a record is taken. */
 #include "binding/record/cdata.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "core/base/bytes.h"

@@ -35,7 +35,7 @@ PART(event)
 
 PART(executable)
 {
-	return pb_bool(L, !(r->rec.misc & 1 << 13)); /* MMAP_DATA */
+	return pb_bool(L, !(r->rec.misc & PF_MISC_MMAP_DATA));
 }
 
 PART(flags)

@@ -6,7 +6,6 @@
  *     local rec = ls:record(bytes)
  */
 #include <errno.h>
-#include <string.h>
 
 #include "binding/record/record.h"
 #include "binding/kernel/attr.h"

@@ -5,7 +5,6 @@
  * (perf.record), loaded at their first use. */
 #include "binding/record/record.h"
 
-#include <errno.h>
 #include <string.h>
 
 const struct pb_tool_records *pb_tool_records;

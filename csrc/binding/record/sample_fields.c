@@ -79,11 +79,6 @@ static const struct {
 #undef X
 };
 
-static int is_context(uint64_t v)
-{
-	return v >= (uint64_t)INT64_C(-4095);
-}
-
 /* The addresses alone, innermost first. */
 PART(callchain)
 {
@@ -92,8 +87,8 @@ PART(callchain)
 
 	lua_createtable(L, r->rec.callchain.n, 0);
 	for (unsigned i = 0; i < r->rec.callchain.n; i++) {
-		if (is_context(v[i])) {
-			i += v[i] == (uint64_t)INT64_C(-640); /* USER_DEFERRED: the next entry is a cookie */
+		if (pf_is_context(v[i])) {
+			i += v[i] == (uint64_t)PF_CONTEXT_USER_DEFERRED; /* the next entry is a cookie */
 			continue;
 		}
 		pb_push_i64(L, (int64_t)v[i]);
@@ -113,7 +108,7 @@ PART(callchain_contexts)
 	for (unsigned i = 0; i < r->rec.callchain.n; i++) {
 		const char *name = "unknown";
 
-		if (!is_context(v[i])) {
+		if (!pf_is_context(v[i])) {
 			frames++;
 			continue;
 		}
@@ -123,7 +118,7 @@ PART(callchain_contexts)
 		lua_createtable(L, 0, 2);
 		pb_set_int(L, "index", frames + 1);
 		pb_set_text(L, "context", name);
-		if (v[i] == (uint64_t)INT64_C(-640) && i + 1u < r->rec.callchain.n)
+		if (v[i] == (uint64_t)PF_CONTEXT_USER_DEFERRED && i + 1u < r->rec.callchain.n)
 			pb_set_u64(L, "cookie", v[++i]);
 		lua_rawseti(L, -2, ++n);
 	}

@@ -217,16 +217,6 @@ int pb_luajit_compiles(lua_State *L)
 	return on;
 }
 
-int pb_luajit_collects(lua_State *L)
-{
-#ifdef LUA_GCISRUNNING
-	return lua_gc(L, LUA_GCISRUNNING, 0);
-#else
-	(void)L;
-	return 0;
-#endif
-}
-
 /* Turn on the optimizations that the probes' loops need. Returns jit.opt.start, "0" and the names of those that were on, if this
  * LuaJIT reports them. The strings are made here, since their restoration must not need memory. */
 static int set_optimizations(lua_State *L)
@@ -281,7 +271,7 @@ static int learn_once(lua_State *L, const struct pf_memory *m, struct pb_layout 
 	options = lua_newthread(L);
 	lua_pushcfunction(options, set_optimizations);
 	lua_sethook(L, NULL, 0, 0); /* hooks are global: another hook's code would run between the probes' instructions */
-	w.collects = pb_luajit_collects(L);
+	w.collects = pb_collects(L);
 	if (w.collects) /* finalizers would run between the probes' instructions, and allocate */
 		lua_gc(L, LUA_GCSTOP, 0);
 	w.alloc = lua_getallocf(L, &w.ud);

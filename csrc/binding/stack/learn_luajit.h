@@ -145,8 +145,6 @@ unsigned pb_luajit_only(struct pb_learner *w, const struct pb_luajit_places *pla
 void pb_luajit_run(struct pb_learner *w, int probe, int n);
 /* Returns vmstate, and sets `compiled` if it is positive, as it is in compiled code. */
 int32_t pb_luajit_compiled(struct pb_learner *w);
-/* Returns 1 if the collector is on; 0 also if this LuaJIT does not say. */
-int pb_luajit_collects(lua_State *L);
 /* Run a loop that allocates, until it is compiled; `look` is called at its allocations. Returns 1 if `look` has counted one. */
 int pb_luajit_run_loop(struct pb_learner *w, int loop, void (*look)(struct pb_learner *w));
 

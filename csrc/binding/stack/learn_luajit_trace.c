@@ -201,7 +201,7 @@ int pb_luajit_run_loop(struct pb_learner *w, int loop, void (*look)(struct pb_le
 		lua_pushinteger(w->S, ITERATIONS);
 		pb_luajit_run(w, loop, 2);
 		w->allocated = NULL;
-		alone = w->compiled && !pb_luajit_collects(w->S);
+		alone = w->compiled && !pb_collects(w->S);
 	}
 	return w->looks != 0;
 }

@@ -403,11 +403,27 @@ static int learn(lua_State *S)
 	learn_structures(w);
 	pb_puc_learn_functions(w);
 	pb_puc_learn_prototypes(w);
-	if (w->l->call.size > PF_PUC_MOST_FIELDS || w->l->proto.size > PF_PUC_MOST_FIELDS || w->l->value.tag >= PF_PUC_MOST_VALUE)
+	if (w->l->call.size > PF_PUC_MOST_FIELDS || w->l->proto.size > PF_PUC_MOST_FIELDS || w->l->value.tag >= PF_PUC_MOST_VALUE ||
+	    w->l->closure.size > PF_PUC_MOST_HEAD || w->l->string.text > PF_PUC_MOST_HEAD)
 		pb_learn_fail(w, "sizes of structures");
 	pb_puc_learn_allocation(w);
 	pb_puc_check(w);
 	return 0;
+}
+
+/* Call the function on the stack of S. A collection that the probe's allocations begin would run the program's finalizers amid the
+ * probe. Lua 5.1 does not tell whether the program has stopped its collector, so there it runs on. */
+static int without_collector(lua_State *L, lua_State *S)
+{
+	const int collects = pb_collects(L);
+	int status;
+
+	if (collects)
+		lua_gc(L, LUA_GCSTOP, 0);
+	status = lua_pcall(S, 1, 0, 0);
+	if (collects)
+		lua_gc(L, LUA_GCRESTART, 0);
+	return status;
 }
 
 int pb_learn(lua_State *L, const struct pf_memory *m, struct pb_layout *l, const char **why)
@@ -415,8 +431,8 @@ int pb_learn(lua_State *L, const struct pf_memory *m, struct pb_layout *l, const
 	struct pb_learner *w = lua_newuserdata(L, sizeof *w);
 	int status = 1;
 
-	/* Reused memory may have old values that look like new ones, but hardly twice. The result of single steps stays the same. */
-	for (int tries = 0; tries < 3 && status != 0 && (tries == 0 || w->traps == 0); tries++) {
+	/* Reused memory may have old values that look like new ones, and a virtual machine may lose a single step, but hardly twice. */
+	for (int tries = 0; tries < 3 && status != 0; tries++) {
 		lua_State *S = lua_newthread(L);
 
 		memset(l, 0, sizeof *l);
@@ -427,7 +443,7 @@ int pb_learn(lua_State *L, const struct pf_memory *m, struct pb_layout *l, const
 		lua_pushcfunction(L, learn); /* called by L, which can catch an error */
 		lua_xmove(L, S, 1);
 		lua_pushlightuserdata(S, w);
-		status = lua_pcall(S, 1, 0, 0);
+		status = without_collector(L, S);
 		lua_pop(L, 1);
 	}
 	*why = status == 0 ? NULL : w->why ? w->why : "memory";

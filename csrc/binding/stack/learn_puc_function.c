@@ -38,6 +38,9 @@ static void learn_kinds(struct pb_learner *w)
 		pb_puc_choose(w, p);
 #undef WORD
 	l->closure.code = pb_puc_chosen(w, "C function");
+	l->closure.size = (uint16_t)((l->closure.proto > l->closure.code ? l->closure.proto : l->closure.code) + sizeof(void *));
+	if (l->closure.size <= l->closure.kind)
+		pb_learn_fail(w, "kind of closure");
 	for (int i = PB_PUC_ONE; i <= PB_PUC_ALLOCATES; i++)
 		w->protos[i - PB_PUC_ONE] = pb_puc_word(o[i], l->closure.proto);
 }

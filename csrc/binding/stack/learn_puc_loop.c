@@ -7,7 +7,6 @@
 #include "binding/stack/learn_puc.h"
 
 #if !PB_LUAJIT
-#include <string.h>
 
 #include "core/stack/own_thread.h"
 

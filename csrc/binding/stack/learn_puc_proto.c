@@ -136,6 +136,21 @@ static void learn_names(struct pb_learner *w)
 	lua_pop(w->S, NAMES);
 }
 
+/* The bytes up to the last field that the unwinder reads; there may be no more that can be read. */
+static void learn_sizes(struct pf_puc_layout *l)
+{
+	const uint16_t call[] = {l->call.func, l->call.pc, l->call.previous};
+	const uint16_t proto[] = {l->proto.code,  l->proto.counts[0], l->proto.counts[1],   l->proto.lines, l->proto.steps,
+				  l->proto.known, l->proto.n_known,   l->proto.linedefined, l->proto.source};
+
+	for (unsigned i = 0; i < sizeof call / sizeof *call && l->call.previous != PF_PUC_NONE; i++)
+		if (call[i] + sizeof(void *) > l->call.size)
+			l->call.size = (uint16_t)(call[i] + sizeof(void *));
+	for (unsigned i = 0; i < sizeof proto / sizeof *proto; i++)
+		if (proto[i] != PF_PUC_NONE && proto[i] + sizeof(void *) > l->proto.size)
+			l->proto.size = (uint16_t)(proto[i] + sizeof(void *));
+}
+
 void pb_puc_learn_prototypes(struct pb_learner *w)
 {
 	struct pf_puc_layout *l = w->l;
@@ -162,8 +177,6 @@ void pb_puc_learn_prototypes(struct pb_learner *w)
 	l->proto.linedefined = pb_puc_chosen(w, "linedefined");
 	learn_lines(w, plain, jumps);
 	learn_names(w);
-	l->proto.size = PB_PUC_PROTO;
-	if (l->call.size == 0)
-		l->call.size = PB_PUC_CALL;
+	learn_sizes(l);
 }
 #endif

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "core/base/signal.h"
+#include "core/base/signal_stack.h"
 #include "core/base/thread.h"
 #include "core/stack/own_thread.h"
 
@@ -47,7 +48,7 @@ static const char text[] = "local up = 1\n"
 			   "  finish()\n"
 			   "end\n";
 enum { FIRST_LINE = 3, LAST_LINE = 11 };
-enum { TRAP_FLAG = 0x100, MOST_STEPS = 8000, TRACE = 2 /* TRAP_TRACE */ };
+enum { TRAP_FLAG = 0x100, MOST_STEPS = 8000, BREAKPOINT = 1 /* TRAP_BRKPT */, STEP /* TRAP_TRACE */ };
 enum { ENOUGH = MOST_STEPS };
 enum { EXACT = 1 };
 enum { MOST_WRONG = 30 /* of 1,000 machine instructions */ };
@@ -126,12 +127,20 @@ static void see(struct pb_learner *w, const struct pf_registers *r)
 static int call(struct pb_learner *w);
 
 #ifdef __x86_64__
+/* A virtual machine may fail to say that the processor single-stepped. Then the kernel takes the step for a breakpoint, which has
+ * the address of the next instruction as well. */
+static int is_step(const siginfo_t *info, const ucontext_t *context)
+{
+	return info->si_code == STEP ||
+	       (info->si_code == BREAKPOINT && (uintptr_t)info->si_addr == (uintptr_t)context->uc_mcontext.gregs[REG_RIP]);
+}
+
 static void on_trap(int sig, siginfo_t *info, void *context)
 {
 	struct pb_learner *w = stepping;
 	struct pf_registers r;
 
-	if (!w || info->si_code != TRACE) {
+	if (!w || !is_step(info, context)) {
 		pf_signal_pass_on(&traps, sig, info, context);
 		return;
 	}
@@ -281,21 +290,25 @@ static void run(struct pb_learner *w)
 {
 	const uint32_t generation = pf_fork_generation();
 	sigset_t trap, before;
-	int status;
+	int status, has_stack;
 
 	give_arguments(w);
 	status = call(w); /* binds the C library's functions, and grows the stack */
+	has_stack = pf_signal_stack_take() == 0;
 	sigemptyset(&trap);
 	sigaddset(&trap, SIGTRAP);
 	pthread_sigmask(SIG_UNBLOCK, &trap, &before);
 	pf_signal_take(&traps);
-	if (status == 0 && pf_signal_is_taken(&traps)) {
+	if (status == 0 && has_stack && pf_signal_is_taken(&traps)) {
 		stepping = w;
 		status = interrupt(w);
 		stepping = NULL;
 	}
 	pf_signal_give(&traps, generation);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pf_signal_stack_give();
+	if (!has_stack)
+		pb_learn_fail(w, "no memory for the steps' signal handler");
 	if (status != 0)
 		pb_learn_fail(w, "the steps");
 	if (!was_interrupted(w)) /* a debugger, a filter of system calls, or a program that emulates the processor */

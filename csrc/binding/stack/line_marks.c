@@ -64,14 +64,14 @@ static void learn_place(const struct pf_luajit_layout *l)
 	lua_State *S;
 
 	memset(&sampling, 0, sizeof sampling);
-	if (pf_sampling_claim(&sampling) < 0)
+	if (pf_sampling_claim_briefly(&sampling) < 0)
 		return; /* LuaJIT's profiler runs, for another user of ours */
 	S = luaL_newstate();
 	if (S) {
 		learn(S, pb_global(S, l), &stack);
 		lua_close(S);
 	}
-	pf_sampling_disclaim(&sampling);
+	pf_sampling_disclaim_briefly(&sampling);
 }
 
 static volatile uint32_t *mode_of(const struct pb_stack *p)

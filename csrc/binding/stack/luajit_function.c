@@ -11,7 +11,7 @@ enum { THREAD_WORDS = 12, FUNCTION_WORDS = 6 };
 
 static struct {
 	int base, code; /* indexes of words in a thread and in a C function; code == 0: unknown */
-	int kind;       /* index of a byte in a function's first two words: 0 in a Lua function */
+	int kind;       /* index of the byte in a function's first two words that is 0 if it is a Lua function */
 } vm;
 
 /* The index of the last byte that is 1 in the C function and 0 in its caller, a Lua function; 0 if there is none. The first word,

@@ -8,7 +8,6 @@
 #include "binding/stack/stack.h"
 
 #if !PB_LUAJIT
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>

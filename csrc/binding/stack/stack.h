@@ -8,6 +8,7 @@
  *   luajit_profiler.c  LuaJIT: its own profiler, without timer and signal
  *   luajit_function.c  LuaJIT: which C function ran when the signal came
  *   puc.c              PUC Lua: how a signal gets to a safe point (lua_sethook)
+ *   stacks.c           the stacks of a profile, as values of Lua
  *   coroutine.c        replacements of the coroutine library's functions, which record what resumed and made a coroutine */
 #ifndef PB_STACK_H
 #define PB_STACK_H
@@ -91,6 +92,8 @@ int pb_engine_stops(uint64_t global);
 int pb_unwind_start(lua_State *L, struct pb_stack *p, const char **why);
 void pb_unwind_learn_more(lua_State *L, struct pb_stack *p);
 void pb_unwind(void *owner, const struct pf_registers *r, const struct pf_memory *m, struct pf_unwound *u);
+/* The same in a function that the interpreter calls: nothing but the stack. */
+void pb_unwind_callback(void *owner, const struct pf_registers *r, const struct pf_memory *m, struct pf_unwound *u);
 lua_State *pb_running_thread(const struct pb_stack *p, const struct pf_registers *r, const struct pf_memory *m);
 
 /* stack/line_marks.c: mark each change of the line in code that this state compiles from now on. p has been started. set: the same
@@ -106,6 +109,14 @@ extern void (*volatile pb_on_trigger)(const struct pb_stack *p, const struct pf_
 /* Replace the coroutine library's functions that p needs, p at index 1; restore the library's functions. */
 void pb_coroutines_take(lua_State *L, struct pb_stack *p);
 void pb_coroutines_give_back(lua_State *L, struct pb_stack *p);
+
+/* stack/stacks.c: set fields of the table on top of the stack:
+ *
+ *   frames    array of {kind, func, source, line, lastline, linedefined, address, builtin, image, state, zone}
+ *   parent, frame, weight, count    arrays by node: a stack, as its caller's node (0: none) and its innermost frame
+ *   failures  samples without a whole stack, by reason; nil if there are none. counts: by enum pf_unwind_failure */
+void pb_set_stacks(lua_State *L, const struct pf_stacks *s);
+void pb_set_failures(lua_State *L, const uint64_t *counts);
 
 /* If the function on top is one of our replacements, exchange it for the function that it replaces. Returns 1 if it called that
  * function, so that the stack has a frame of each; 0 if that function runs on our frame, or if this is not a replacement. */

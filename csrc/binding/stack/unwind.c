@@ -96,6 +96,18 @@ static int start(lua_State *L)
 	return 0;
 }
 
+/* LuaJIT can load a module that was built for Lua 5.1, such as a rock. */
+static int is_luajit(lua_State *L)
+{
+	int is;
+
+	lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
+	lua_getfield(L, -1, "jit");
+	is = lua_istable(L, -1);
+	lua_pop(L, 2);
+	return is;
+}
+
 int pb_unwind_start(lua_State *L, struct pb_stack *p, const char **why)
 {
 	struct start s = {.p = p};
@@ -105,6 +117,9 @@ int pb_unwind_start(lua_State *L, struct pb_stack *p, const char **why)
 	p->global = 0;
 	*why = "this machine's registers are not known";
 	if (!pf_own_registers_known())
+		return -ENOTSUP;
+	*why = "LuaJIT runs this module, which was built for " LUA_VERSION ": build it for LuaJIT";
+	if (LUA_VERSION_NUM == 501 && !PB_LUAJIT && is_luajit(L))
 		return -ENOTSUP;
 	lua_pushcfunction(L, start);
 	lua_pushlightuserdata(L, &s);
@@ -144,6 +159,13 @@ lua_State *pb_running_thread(const struct pb_stack *p, const struct pf_registers
 
 	pb_unwind_by(&p->layout, p->global, r, m, &u);
 	return (lua_State *)(uintptr_t)thread;
+}
+
+void pb_unwind_callback(void *owner, const struct pf_registers *r, const struct pf_memory *m, struct pf_unwound *u)
+{
+	const struct pb_stack *p = owner;
+
+	pb_unwind_by(&p->layout, p->global, r, m, u);
 }
 
 void pb_unwind(void *owner, const struct pf_registers *r, const struct pf_memory *m, struct pf_unwound *u)

@@ -13,83 +13,118 @@
 
 /* The loads are in a function of their own, in assembler: so no compiler and no sanitizer changes or moves them, and where one of
  * them faults, the stack is that of a function that has just been called. There the handler lets it return -EFAULT (-14). */
+#if defined __x86_64__ && !defined __ILP32__ || defined __aarch64__ && !defined __ILP32__
+#define LOADS 1
+/* The instructions that may fault. */
+extern const char pf_peek_word[], pf_peek_pair[], pf_peek_last[], pf_peek_words[], pf_peek_words_last[], pf_peek_half[],
+	pf_peek_half_last[], pf_peek_byte[], pf_peek_failed[];
+#define GLOBAL(name) ".globl " #name "\n.hidden " #name "\n"
+#define LOAD(name, instruction) GLOBAL(name) #name ":\t" instruction "\n"
+#define FUNCTION(type, body)                                                                                                    \
+	__asm__(".pushsection .text\n" GLOBAL(pf_peek_load) GLOBAL(pf_peek_failed) ".type pf_peek_load, " type "\n.p2align 4\n" \
+		"pf_peek_load:\n.cfi_startproc\n" body ".cfi_endproc\n.size pf_peek_load, .-pf_peek_load\n.popsection\n")
+#endif
+
+/* Most reads are of one word. Others are of 16 bytes at a time, and then of the last 16, some of which may have been read already; of
+ * two words or two halves, which may overlap; or of single bytes. */
 #if defined __x86_64__ && !defined __ILP32__
-#define LOADS 1
-__asm__(".pushsection .text\n"
-	".globl pf_peek_load, pf_peek_at_8, pf_peek_at_4, pf_peek_at_1, pf_peek_failed\n"
-	".hidden pf_peek_load, pf_peek_at_8, pf_peek_at_4, pf_peek_at_1, pf_peek_failed\n"
-	".type pf_peek_load, @function\n"
-	".p2align 4\n"
-	"pf_peek_load:\n"
-	"	.cfi_startproc\n"
-	"	subq	$8, %rdx\n"
-	"	jb	2f\n"
-	"pf_peek_at_8:\n"
-	"	movq	(%rsi), %rcx\n"
-	"	movq	%rcx, (%rdi)\n"
-	"	addq	$8, %rsi\n"
-	"	addq	$8, %rdi\n"
-	"	subq	$8, %rdx\n"
-	"	jae	pf_peek_at_8\n"
-	"2:	testb	$4, %dl\n" /* n less a multiple of 8: the lowest three bits are those of n */
-	"	jz	3f\n"
-	"pf_peek_at_4:\n"
-	"	movl	(%rsi), %ecx\n"
-	"	movl	%ecx, (%rdi)\n"
-	"	addq	$4, %rsi\n"
-	"	addq	$4, %rdi\n"
-	"3:	andl	$3, %edx\n"
-	"	jz	4f\n"
-	"pf_peek_at_1:\n"
-	"	movzbl	(%rsi), %ecx\n"
-	"	movb	%cl, (%rdi)\n"
-	"	incq	%rsi\n"
-	"	incq	%rdi\n"
-	"	decl	%edx\n"
-	"	jnz	pf_peek_at_1\n"
-	"4:	xorl	%eax, %eax\n"
-	"	ret\n"
-	"pf_peek_failed:\n"
-	"	movl	$-14, %eax\n"
-	"	ret\n"
-	"	.cfi_endproc\n"
-	".size pf_peek_load, .-pf_peek_load\n"
-	".popsection\n");
+FUNCTION("@function",
+	 "	cmpq	$8, %rdx\n"
+	 "	jne	1f\n"
+	 LOAD(pf_peek_word, "movq	(%rsi), %rax")
+	 "	movq	%rax, (%rdi)\n"
+	 "	xorl	%eax, %eax\n"
+	 "	ret\n"
+	 "1:	jb	4f\n"
+	 "	leaq	-16(%rdx), %rcx\n"
+	 "	cmpq	$16, %rdx\n"
+	 "	jb	3f\n"
+	 "	xorl	%eax, %eax\n"
+	 "	testq	%rcx, %rcx\n"
+	 "	jz	2f\n"
+	 "8:\n" LOAD(pf_peek_pair, "movups	(%rsi,%rax), %xmm0")
+	 "	movups	%xmm0, (%rdi,%rax)\n"
+	 "	addq	$16, %rax\n"
+	 "	cmpq	%rcx, %rax\n"
+	 "	jb	8b\n"
+	 "2:\n" LOAD(pf_peek_last, "movups	(%rsi,%rcx), %xmm0")
+	 "	movups	%xmm0, (%rdi,%rcx)\n"
+	 "	xorl	%eax, %eax\n"
+	 "	ret\n"
+	 "3:\n" LOAD(pf_peek_words, "movq	(%rsi), %rax")
+	 LOAD(pf_peek_words_last, "movq	8(%rsi,%rcx), %rdx")
+	 "	movq	%rax, (%rdi)\n"
+	 "	movq	%rdx, 8(%rdi,%rcx)\n"
+	 "	xorl	%eax, %eax\n"
+	 "	ret\n"
+	 "4:	cmpl	$4, %edx\n"
+	 "	jb	5f\n"
+	 LOAD(pf_peek_half, "movl	(%rsi), %eax")
+	 LOAD(pf_peek_half_last, "movl	-4(%rsi,%rdx), %ecx")
+	 "	movl	%eax, (%rdi)\n"
+	 "	movl	%ecx, -4(%rdi,%rdx)\n"
+	 "	xorl	%eax, %eax\n"
+	 "	ret\n"
+	 "5:	xorl	%eax, %eax\n"
+	 "	testl	%edx, %edx\n"
+	 "	jz	7f\n"
+	 "6:\n" LOAD(pf_peek_byte, "movzbl	-1(%rsi,%rdx), %ecx")
+	 "	movb	%cl, -1(%rdi,%rdx)\n"
+	 "	decl	%edx\n"
+	 "	jnz	6b\n"
+	 "7:	ret\n"
+	 "pf_peek_failed:\n"
+	 "	movl	$-14, %eax\n"
+	 "	ret\n");
 #elif defined __aarch64__ && !defined __ILP32__
-#define LOADS 1
-__asm__(".pushsection .text\n"
-	".globl pf_peek_load, pf_peek_at_8, pf_peek_at_4, pf_peek_at_1, pf_peek_failed\n"
-	".hidden pf_peek_load, pf_peek_at_8, pf_peek_at_4, pf_peek_at_1, pf_peek_failed\n"
-	".type pf_peek_load, %function\n"
-	".p2align 4\n"
-	"pf_peek_load:\n"
-	"	.cfi_startproc\n"
-	"	subs	x2, x2, #8\n"
-	"	b.lo	2f\n"
-	"pf_peek_at_8:\n"
-	"	ldr	x3, [x1], #8\n"
-	"	str	x3, [x0], #8\n"
-	"	subs	x2, x2, #8\n"
-	"	b.hs	pf_peek_at_8\n"
-	"2:	tbz	x2, #2, 3f\n" /* n less a multiple of 8: the lowest three bits are those of n */
-	"pf_peek_at_4:\n"
-	"	ldr	w3, [x1], #4\n"
-	"	str	w3, [x0], #4\n"
-	"3:	ands	x2, x2, #3\n"
-	"	b.eq	4f\n"
-	"pf_peek_at_1:\n"
-	"	ldrb	w3, [x1], #1\n"
-	"	strb	w3, [x0], #1\n"
-	"	subs	x2, x2, #1\n"
-	"	b.ne	pf_peek_at_1\n"
-	"4:	mov	w0, #0\n"
-	"	ret\n"
-	"pf_peek_failed:\n"
-	"	mov	w0, #-14\n"
-	"	ret\n"
-	"	.cfi_endproc\n"
-	".size pf_peek_load, .-pf_peek_load\n"
-	".popsection\n");
+FUNCTION("%function",
+	 "	cmp	x2, #8\n"
+	 "	b.ne	1f\n"
+	 LOAD(pf_peek_word, "ldr	x3, [x1]")
+	 "	str	x3, [x0]\n"
+	 "	mov	w0, #0\n"
+	 "	ret\n"
+	 "1:	b.lo	4f\n"
+	 "	sub	x4, x2, #16\n"
+	 "	cmp	x2, #16\n"
+	 "	b.lo	3f\n"
+	 "	mov	x5, #0\n"
+	 "	cbz	x4, 2f\n"
+	 "8:\n" LOAD(pf_peek_pair, "ldr	q0, [x1, x5]")
+	 "	str	q0, [x0, x5]\n"
+	 "	add	x5, x5, #16\n"
+	 "	cmp	x5, x4\n"
+	 "	b.lo	8b\n"
+	 "2:\n" LOAD(pf_peek_last, "ldr	q0, [x1, x4]")
+	 "	str	q0, [x0, x4]\n"
+	 "	mov	w0, #0\n"
+	 "	ret\n"
+	 "3:	add	x4, x4, #8\n"
+	 LOAD(pf_peek_words, "ldr	x3, [x1]")
+	 LOAD(pf_peek_words_last, "ldr	x5, [x1, x4]")
+	 "	str	x3, [x0]\n"
+	 "	str	x5, [x0, x4]\n"
+	 "	mov	w0, #0\n"
+	 "	ret\n"
+	 "4:	cmp	x2, #4\n"
+	 "	b.lo	5f\n"
+	 "	sub	x4, x2, #4\n"
+	 LOAD(pf_peek_half, "ldr	w3, [x1]")
+	 LOAD(pf_peek_half_last, "ldr	w5, [x1, x4]")
+	 "	str	w3, [x0]\n"
+	 "	str	w5, [x0, x4]\n"
+	 "	mov	w0, #0\n"
+	 "	ret\n"
+	 "5:	cbz	x2, 7f\n"
+	 "6:	sub	x2, x2, #1\n"
+	 LOAD(pf_peek_byte, "ldrb	w3, [x1, x2]")
+	 "	strb	w3, [x0, x2]\n"
+	 "	cbnz	x2, 6b\n"
+	 "7:	mov	w0, #0\n"
+	 "	ret\n"
+	 "pf_peek_failed:\n"
+	 "	mov	w0, #-14\n"
+	 "	ret\n");
 #endif
 
 /* The process id, cached: only the first call makes a system call. */
@@ -114,8 +149,6 @@ int pf_peek_call(void *to, uint64_t address, size_t n)
 }
 
 #ifdef LOADS
-extern const char pf_peek_at_8[], pf_peek_at_4[], pf_peek_at_1[], pf_peek_failed[];
-
 static void on_fault(int sig, siginfo_t *info, void *context);
 
 static struct pf_signal segv = {.number = SIGSEGV, .handler = on_fault}, bus = {.number = SIGBUS, .handler = on_fault};
@@ -130,9 +163,13 @@ static struct pf_signal segv = {.number = SIGSEGV, .handler = on_fault}, bus = {
 
 static int is_load(const ucontext_t *u)
 {
-	const uintptr_t ip = (uintptr_t)IP(u);
+	static const char *const loads[] = {pf_peek_word,	pf_peek_pair, pf_peek_last,	 pf_peek_words,
+					    pf_peek_words_last, pf_peek_half, pf_peek_half_last, pf_peek_byte};
+	int is = 0;
 
-	return ip == (uintptr_t)pf_peek_at_8 || ip == (uintptr_t)pf_peek_at_4 || ip == (uintptr_t)pf_peek_at_1;
+	for (unsigned i = 0; i < sizeof loads / sizeof *loads; i++)
+		is |= (uintptr_t)IP(u) == (uintptr_t)loads[i];
+	return is;
 }
 
 /* The context of the load that faulted, or NULL. Linux may start the handler of a pending SIGTRAP first, even if SIGTRAP is

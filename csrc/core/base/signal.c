@@ -1,31 +1,13 @@
 /* See signal.h. */
 #include "core/base/signal.h"
 
-#include <sched.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/base/thread.h"
 
-static atomic_uint lock_word; /* pf_fork_generation of the holder, 0: free. A holder of an older generation stayed in the parent */
-
-static void lock(void)
-{
-	const unsigned generation = pf_fork_generation();
-	unsigned seen = 0;
-
-	while (!atomic_compare_exchange_strong(&lock_word, &seen, generation))
-		if (seen == generation) {
-			sched_yield();
-			seen = 0;
-		}
-}
-
-static void unlock(void)
-{
-	atomic_store(&lock_word, 0);
-}
+static atomic_uint lock; /* all signals' */
 
 /* SIG_DFL and SIG_IGN also count with SA_SIGINFO, which some programs set without a handler. */
 static int is_plain(const struct sigaction *a)
@@ -69,13 +51,13 @@ void pf_signal_take(struct pf_signal *s)
 {
 	const unsigned generation = pf_fork_generation();
 
-	lock();
+	pf_lock(&lock, PF_LOCK_PAUSE);
 	if (s->generation != generation)
 		s->users = 0;
 	s->generation = generation;
 	if (s->users++ == 0)
 		install(s);
-	unlock();
+	pf_unlock(&lock);
 }
 
 static void give_back(struct pf_signal *s)
@@ -92,13 +74,13 @@ static void give_back(struct pf_signal *s)
 
 void pf_signal_give(struct pf_signal *s, uint32_t generation)
 {
-	lock();
+	pf_lock(&lock, PF_LOCK_PAUSE);
 	if (s->users && s->generation == generation) {
 		s->users = pf_inherited(generation) ? 0 : s->users - 1;
 		if (s->users == 0)
 			give_back(s);
 	}
-	unlock();
+	pf_unlock(&lock);
 }
 
 /* A fault that the kernel reports. It cannot be ignored: the instruction would fault again for ever. */

@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +20,18 @@ static int mapped(void **out, void *p)
 		return -1;
 	*out = p;
 	return 0;
+}
+
+#ifndef RWF_NOWAIT
+#define RWF_NOWAIT 8
+#endif
+
+static ssize_t write_now(int fd, const void *buf, size_t size)
+{
+	const struct iovec from = {(void *)(uintptr_t)buf, size};
+	const ssize_t n = syscall(SYS_pwritev2, fd, &from, 1, -1L, -1L, RWF_NOWAIT); /* -1: at the descriptor's own place */
+
+	return n >= 0 || errno == EAGAIN ? n : write(fd, buf, size);
 }
 
 #define CALL(type, name, params, args, call)      \

@@ -10,6 +10,7 @@
 
 struct pf_attr;
 struct stat;
+struct iovec;
 
 struct pf_sys {
 #define CALL(type, name, params, args, call) type(*name) params;

@@ -53,8 +53,9 @@ uint32_t pf_generation_next(void)
 	return __atomic_compare_exchange_n(pf_generation_cell, &none, next, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED) ? next : none;
 }
 
-int pf_lock(atomic_uint *holder, unsigned pause_us)
+int pf_lock(atomic_uint *holder, enum pf_lock_wait wait)
 {
+	enum { PAUSE_US = 100 };
 	const uint32_t process = pf_fork_generation();
 	unsigned now = 0;
 
@@ -62,8 +63,8 @@ int pf_lock(atomic_uint *holder, unsigned pause_us)
 		if (now != process)
 			continue;
 		now = 0;
-		if (pause_us > 0)
-			usleep(pause_us);
+		if (wait == PF_LOCK_PAUSE)
+			usleep(PAUSE_US);
 	}
 	return now != 0;
 }

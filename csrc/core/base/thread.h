@@ -27,9 +27,13 @@ static inline int pf_inherited(uint32_t generation)
 }
 
 /* A lock that the child of a fork does not inherit: it takes the lock from a thread of the parent, which it does not have. The cell
- * has the holder's pf_fork_generation, or 0. pause_us: microseconds between two attempts; 0: it makes no system call. Returns
- * whether the parent had the lock: then the data that it protects may be half changed. */
-int pf_lock(atomic_uint *holder, unsigned pause_us);
+ * has the holder's pf_fork_generation, or 0. Returns whether the parent had the lock: then the data that it protects may be half
+ * changed. */
+enum pf_lock_wait {
+	PF_LOCK_SPIN, /* tries again at once: makes no system call */
+	PF_LOCK_PAUSE,
+};
+int pf_lock(atomic_uint *holder, enum pf_lock_wait wait);
 void pf_unlock(atomic_uint *holder);
 
 /* The calling thread's token, never 0: all threads have different ones, and so have a thread and its copy in the child of a fork.

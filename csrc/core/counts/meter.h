@@ -44,7 +44,7 @@ struct pf_meter {
 struct pf_counts {
 	uint32_t layout;
 	uint32_t n; /* words in v: 1 + 2 * max(ngroups, 1) + 2 * nvalues */
-	uint64_t reset_ns; /* pf_meter_snap: the meter's. Between two readings where it differs, the counts were set to 0 */
+	uint64_t reset_ns; /* pf_meter_snap: the meter's; if it differs in two readings, the counts were reset in between */
 	uint64_t v[];
 };
 

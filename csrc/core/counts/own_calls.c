@@ -13,7 +13,7 @@ static atomic_uint holder;
 /* A list that a thread of the parent was changing at a fork has all its links in one direction: this makes the others. */
 static void lock(void)
 {
-	if (pf_lock(&holder, 0))
+	if (pf_lock(&holder, PF_LOCK_SPIN))
 		for (struct pf_own **at = &watched; *at; at = &(*at)->next)
 			(*at)->link = at;
 }

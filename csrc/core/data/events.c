@@ -1,4 +1,4 @@
-/* No memory is allocated for ids that the file does not contain. Sections of ids may overlap, so their total is limited by the
+/* See events.h. No memory is allocated for ids that the file does not contain. Sections of ids may overlap, so their total is limited by the
  * size of the file, as is each of them. */
 #include "core/data/events.h"
 

@@ -36,7 +36,6 @@ enum {
 	PF_FEATURE_BITS = 256
 };
 
-#define PF_DATA_MAGIC "PERFILE2"
 #define PF_DATA_MAGIC_OLD "PERFFILE"
 
 struct pf_section {

@@ -78,7 +78,7 @@ static uint64_t left(const struct pf_reader *r)
 	return (uint64_t)(r->end - r->at);
 }
 
-/* The next n bytes, or NULL, with bad set. */
+/* The next n bytes. If there are fewer: NULL, and `bad` is set. */
 static const unsigned char *take(struct pf_reader *r, uint64_t n)
 {
 	const unsigned char *p = r->at;

@@ -56,12 +56,24 @@ enum {
 	PF_RECORD_LAST = PF_RECORD_END - 1
 };
 
+/* Markers in a callchain. */
+enum {
+#define X(sym, value, name) PF_CONTEXT_##sym = value,
+#include "core/kernel/defs/context.def"
+#undef X
+};
+
+static inline int pf_is_context(uint64_t ip)
+{
+	return ip >= (uint64_t)PF_CONTEXT_MAX;
+}
+
 #define PF_IO(n) _IO('$', n)
 #define PF_IOR(n, size) _IOC(_IOC_READ, '$', n, size)
 #define PF_IOW(n, size) _IOC(_IOC_WRITE, '$', n, size)
 #define PF_IOWR(n, size) _IOC(_IOC_READ | _IOC_WRITE, '$', n, size)
 
-/* Not constant objects: only some compilers accept those as case labels. */
+/* An enum, since only some compilers accept constant objects as case labels. */
 enum {
 #define X(sym, request, method) PF_IOC_##sym = request,
 #include "core/kernel/defs/ioctl.def"

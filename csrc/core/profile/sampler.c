@@ -12,9 +12,29 @@
 
 enum { RING_PAGES = 64, FRAMES_SIZE = PF_STACK_DEPTH * sizeof(uint32_t) };
 
-int pf_sampler_init(struct pf_sampler *s, struct pf_counter *event, const struct pf_layout *l, uint32_t moments)
+/* Map the event's ring. */
+static int open_ring(struct pf_sampler *s, const struct pf_layout *l)
 {
 	size_t pages = RING_PAGES;
+	int r = pf_layouts_add(&s->layouts, l);
+
+	if (r < 0)
+		return r;
+	while ((r = pf_ring_map(&s->ring, s->event->fd, pages, 0, 0)) == -EPERM && pages > 1)
+		pages /= 2;
+	if (r < 0)
+		return r;
+	s->ring.layouts = &s->layouts;
+	/* Touch each page now: the first access is a page fault, and page faults may be what is profiled. */
+	for (size_t at = 0; at < s->ring.map_size; at += 4096)
+		(void)*(volatile unsigned char *)(s->ring.map + at);
+	pf_ring_skip(&s->ring, 0); /* write to the header page: the first write is another fault */
+	memset(s->ring.scratch, 0, PF_RECORD_MAX_SIZE);
+	return 0;
+}
+
+int pf_sampler_init(struct pf_sampler *s, struct pf_counter *event, const struct pf_layout *l, uint32_t moments)
+{
 	int r;
 
 	s->event = event;
@@ -29,23 +49,12 @@ int pf_sampler_init(struct pf_sampler *s, struct pf_counter *event, const struct
 	if (r == 0)
 		r = pf_moments_init(&s->moments, moments);
 	if (r == 0)
-		r = (s->frames = pf_pages_get(FRAMES_SIZE)) ? 0 : -ENOMEM;
-	if (r == 0)
-		r = pf_layouts_add(&s->layouts, l);
-	if (r >= 0)
-		while ((r = pf_ring_map(&s->ring, event->fd, pages, 0, 0)) == -EPERM && pages > 1)
-			pages /= 2;
-	if (r < 0) {
+		r = (s->frames = pf_pages_get(FRAMES_SIZE)) && (s->seen = pf_pages_get(sizeof *s->seen)) ? 0 : -ENOMEM;
+	if (r == 0 && event)
+		r = open_ring(s, l);
+	if (r < 0)
 		pf_sampler_free(s);
-		return r;
-	}
-	s->ring.layouts = &s->layouts;
-	/* Touch each page now: the first access is a page fault, and page faults may be what is profiled. */
-	for (size_t at = 0; at < s->ring.map_size; at += 4096)
-		(void)*(volatile unsigned char *)(s->ring.map + at);
-	pf_ring_skip(&s->ring, 0); /* write to the header page: the first write is another fault */
-	memset(s->ring.scratch, 0, PF_RECORD_MAX_SIZE);
-	return 0;
+	return r;
 }
 
 void pf_sampler_free(struct pf_sampler *s)
@@ -58,6 +67,8 @@ void pf_sampler_free(struct pf_sampler *s)
 	pf_pendings_free(&s->at.pending);
 	pf_pages_put(s->frames, FRAMES_SIZE);
 	s->frames = NULL;
+	pf_pages_put(s->seen, sizeof *s->seen);
+	s->seen = NULL;
 	s->event = NULL;
 }
 

@@ -26,6 +26,7 @@
 #include "core/event/event.h"
 #include "core/event/ring.h"
 #include "core/profile/timeline.h"
+#include "core/stack/c_frames.h"
 #include "core/stack/places.h"
 #include "core/stack/sampling.h"
 
@@ -61,6 +62,7 @@ struct pf_sampler {
 	int slot;         /* in the table of running samplers */
 	uint64_t thread;  /* identifies the sampled thread to the signal handler; 0: it has no slot */
 	uint32_t *frames; /* room for one unwound stack: the signal handler's stack may be too small */
+	struct pf_c_seen *seen; /* for the unwinder */
 	unsigned depth;   /* the most frames of a stack */
 	uint64_t arrived; /* the ring's head when the signal handler began */
 	const volatile uint32_t *zone; /* the cell with the sampled thread's zone */
@@ -84,8 +86,8 @@ const volatile uint32_t *pf_zone_cell(void);
 /* A number that no other zone of this process has. */
 uint32_t pf_zone_new(void);
 
-/* Prepare s for an event that is open, disabled and has the layout l, with room for this many moments. Returns 0 or -errno:
- * -EPERM if the ring cannot be mapped. */
+/* Prepare s, with room for this many moments. Its event is open, disabled and has the layout l; without an event (NULL), the samples
+ * come from elsewhere (allocations.h). Returns 0 or -errno: -EPERM if the ring cannot be mapped. */
 int pf_sampler_init(struct pf_sampler *s, struct pf_counter *event, const struct pf_layout *l, uint32_t moments);
 void pf_sampler_free(struct pf_sampler *s); /* idempotent; stops it */
 
@@ -105,6 +107,10 @@ void pf_sampler_flush(struct pf_sampling *at, const uint32_t *frames, unsigned n
  * there is no memory. Adding to the sum of a node, below a chain: returns the node that got it. */
 uint32_t pf_sampler_node(struct pf_sampler *s, const struct pf_kind *k, const uint32_t *frames, unsigned n);
 uint32_t pf_sampler_add(struct pf_sampler *s, uint32_t node, uint32_t chain, uint64_t weight, uint64_t count);
+
+/* Unwind the stack of these registers: fills in kind->state and *failed (enum pf_unwind_failure), and returns its node. */
+uint32_t pf_sampler_unwind(struct pf_sampler *s, const struct pf_registers *r, const struct pf_memory *m, struct pf_kind *kind,
+			   int *failed);
 
 /* In the signal handler. arrive: note that all records so far are of the interrupted code. take: read and add those; context is
  * the handler's third argument. empty: read the rest, which is the profiler's own work. */

@@ -7,12 +7,6 @@
 #include "core/stack/own_thread.h"
 #include "core/stack/places.h"
 
-enum { SWITCH_OUT = 1 << 13 };
-
-#define CONTEXT_KERNEL UINT64_C(0xffffffffffffff80)
-#define CONTEXT_USER UINT64_C(0xfffffffffffffe00)
-#define CONTEXT_MAX UINT64_C(0xfffffffffffff001)
-
 /* The place where the signal interrupted the thread. */
 struct here {
 	struct pf_kind kind;
@@ -22,29 +16,31 @@ struct here {
 
 /* --- stacks --------------------------------------------------------------------------------------------------------- */
 
-static void unwind(struct pf_sampler *s, const void *context, struct here *here)
+uint32_t pf_sampler_unwind(struct pf_sampler *s, const struct pf_registers *r, const struct pf_memory *m, struct pf_kind *kind,
+			   int *failed)
 {
-	const struct pf_memory *memory = s->may_ask ? pf_own_memory(context) : pf_own_memory_unchecked(context, s->loads);
 	struct pf_places places = {.stacks = &s->at.stacks,
-				   .memory = memory,
+				   .memory = m,
 				   .hidden = s->hidden,
 				   .frames = s->frames,
 				   .most = s->depth,
 				   .alone = s->alone};
-	struct pf_unwound u = {.found = pf_places_add, .to = &places};
+	struct pf_unwound u = {.found = pf_places_add, .to = &places, .seen = s->seen};
+
+	s->unwind(s->owner, r, m, &u);
+	*failed = places.deep ? PF_UNWIND_DEEP : u.failed;
+	kind->state = (uint32_t)pf_places_state(&places, &u);
+	return pf_sampler_node(s, kind, s->frames, places.n);
+}
+
+static void unwind(struct pf_sampler *s, const void *context, struct here *here)
+{
+	const struct pf_memory *memory = s->may_ask ? pf_own_memory(context) : pf_own_memory_unchecked(context, s->loads);
 	struct pf_registers r;
 
 	pf_own_registers(context, &r);
-	s->unwind(s->owner, &r, memory, &u);
-	here->failed = places.deep ? PF_UNWIND_DEEP : u.failed;
-	here->kind.state = (uint32_t)u.state;
-	if (u.state == PF_OUTSIDE)
-		places.n = 0;
-	else if (places.n == 0 && u.failed && u.state <= PF_AT_C)
-		here->kind.state = PF_UNSAMPLED;
-	else if (places.n && u.state == PF_AT_C)
-		here->kind.state = PF_AT_LUA; /* the innermost frame is the C function */
-	here->node = pf_sampler_node(s, &here->kind, s->frames, places.n);
+	r.stack_end = pf_own_stack_end(r.sp);
+	here->node = pf_sampler_unwind(s, &r, memory, &here->kind, &here->failed);
 }
 
 /* Intern a call chain in a tree of its own, outermost frame first; *chain is 0 for an empty one. Frames below the interpreter
@@ -58,8 +54,8 @@ static int intern_chain(struct pf_sampler *s, const uint64_t *ips, unsigned n, i
 	uint32_t node;
 
 	for (unsigned i = 0; i < n && k < PF_CHAIN_DEPTH; i++) {
-		if (ips[i] >= CONTEXT_MAX) {
-			kind = ips[i] == CONTEXT_KERNEL ? PF_FRAME_KERNEL : PF_FRAME_USER;
+		if (pf_is_context(ips[i])) {
+			kind = ips[i] == (uint64_t)PF_CONTEXT_KERNEL ? PF_FRAME_KERNEL : PF_FRAME_USER;
 			continue;
 		}
 		if (kind == PF_FRAME_USER && !whole && ips[i] >= s->code_start && ips[i] < s->code_end)
@@ -134,7 +130,7 @@ static void take_switch(struct pf_sampler *s, const struct pf_record *r, const u
 	if (r->type == PF_RECORD_SAMPLE && !own) {
 		add_chain(s, r, bytes, &here);
 		s->out_chain = here.kind.chain;
-	} else if (r->type == PF_RECORD_SWITCH && r->misc & SWITCH_OUT) {
+	} else if (r->type == PF_RECORD_SWITCH && r->misc & PF_MISC_SWITCH_OUT) {
 		s->out_since = r->time;
 	} else if (r->type == PF_RECORD_SWITCH && s->out_since) {
 		here.kind.chain = s->out_chain;

@@ -19,10 +19,8 @@ struct pf_moments {
 	uint64_t beyond;  /* samples that did not fit */
 };
 
-enum { PF_MOMENTS_MOST = 1 << 26 };
-
-/* Make room for that many moments, at most PF_MOMENTS_MOST; 0 for no timeline. All memory is populated now: a first access in the
- * signal handler would be a page fault, and page faults may be what is profiled. Returns 0 or -errno. */
+/* Make room for that many moments; 0 for no timeline. All memory is populated now: a first access in the signal handler would be a
+ * page fault, and page faults may be what is profiled. Returns 0 or -errno. */
 int pf_moments_init(struct pf_moments *m, uint32_t room);
 void pf_moments_free(struct pf_moments *m); /* idempotent */
 

@@ -6,16 +6,12 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <ucontext.h>
-#include <unistd.h>
 
-#include "core/base/pages.h"
 #include "core/base/signal.h"
+#include "core/base/signal_stack.h"
 #include "core/stack/own_thread.h"
 
-/* Unwinding takes up to 16 KB, two signal frames with all registers 7 KB; many programs have an alternate stack of 8 KB. */
-enum { STACK_SIZE = 64 << 10, TRAP_CODE_PERF = 6 };
+enum { TRAP_CODE_PERF = 6 };
 
 /* --- the running samplers ------------------------------------------------------------------------------------------- */
 
@@ -72,8 +68,6 @@ static _Thread_local struct here {
 	unsigned users;
 	volatile sig_atomic_t busy; /* the signal handler runs. A load that faults in it may let Linux start it again: see peek.c */
 	uint8_t blocked; /* SIGTRAP was blocked */
-	void *stack;     /* the alternate stack that we made */
-	stack_t before;  /* the program's, while ours is set */
 } here;
 
 /* A siginfo_t with the members that the C library may not have. */
@@ -141,56 +135,12 @@ static void take_samples(const void *context)
 		}
 }
 
-static int is_small(const stack_t *s)
-{
-	return s->ss_size > 0 && s->ss_size < STACK_SIZE && !(s->ss_flags & SS_DISABLE);
-}
-
-/* sigaltstack for a thread that is on its alternate stack: the kernel refuses that, so the stack pointer points elsewhere during the
- * call. A signal meanwhile would overwrite the alternate stack. */
-static void replace_stack(const stack_t *stack)
-{
-	char *const top = (char *)stack->ss_sp + stack->ss_size;
-	sigset_t all, before;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &before);
-#if defined __x86_64__ && !defined __ILP32__
-	long number = SYS_sigaltstack;
-
-	__asm__ volatile("movq %%rsp, %%r12\n\tmovq %[top], %%rsp\n\tsyscall\n\tmovq %%r12, %%rsp"
-			 : "+a"(number) : [top] "r"(top), "D"(stack), "S"(NULL) : "rcx", "r11", "r12", "memory");
-#elif defined __aarch64__ && !defined __ILP32__
-	register long x0 __asm__("x0") = (long)stack;
-	register long x1 __asm__("x1") = 0;
-	register long x8 __asm__("x8") = SYS_sigaltstack;
-
-	__asm__ volatile("mov x9, sp\n\tmov sp, %[top]\n\tsvc #0\n\tmov sp, x9"
-			 : "+r"(x0) : [top] "r"(top), "r"(x1), "r"(x8) : "x9", "memory");
-#endif
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
-/* The program may have set a small alternate stack since the start, and the handler runs on it. Then it sets ours, and leaves the
- * samples to the next signal. Returns 1 if so. At the end of a handler the kernel sets the stack that the context has. */
-static int leave_small_stack(ucontext_t *context)
-{
-	if (!is_small(&context->uc_stack) || !pf_own_registers_known())
-		return 0;
-	if (here.stack) {
-		here.before = context->uc_stack;
-		context->uc_stack = (stack_t){.ss_sp = here.stack, .ss_size = STACK_SIZE};
-		replace_stack(&context->uc_stack);
-	}
-	return 1;
-}
-
 static void on_signal(int sig, siginfo_t *info, void *context)
 {
 	const int saved = errno;
 
 	if (is_ours(info)) {
-		if (!here.busy && !leave_small_stack(context)) {
+		if (!here.busy && !pf_signal_stack_is_small(context)) {
 			here.busy = 1;
 			take_samples(context);
 			here.busy = 0;
@@ -202,42 +152,6 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 }
 
 /* --- the thread ----------------------------------------------------------------------------------------------------- */
-
-static pthread_key_t ending;
-static int has_key;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-/* Restore the previous alternate stack, unless the program has set another one meanwhile. */
-static void free_stack(void *stack, const stack_t *before)
-{
-	stack_t now;
-
-	if (sigaltstack(NULL, &now) == 0 && now.ss_sp == stack)
-		sigaltstack(before, NULL);
-	pf_pages_put(stack, STACK_SIZE);
-}
-
-/* The thread ends while it is sampled. Its previous stack may be freed already, so none is set. */
-static void end_stack(void *stack)
-{
-	free_stack(stack, &(stack_t){.ss_flags = SS_DISABLE});
-}
-
-static void make_key(void)
-{
-	has_key = pthread_key_create(&ending, end_stack) == 0;
-}
-
-static void take_stack(void)
-{
-	here.stack = pf_pages_get(STACK_SIZE);
-	if (!here.stack)
-		return;
-	if (has_key)
-		pthread_setspecific(ending, here.stack); /* so that it is freed with the thread */
-	if (sigaltstack(NULL, &here.before) == 0 && (here.before.ss_flags & SS_DISABLE || is_small(&here.before)))
-		sigaltstack(&(stack_t){.ss_sp = here.stack, .ss_size = STACK_SIZE}, NULL);
-}
 
 static void set_blocked(int how, uint8_t *before)
 {
@@ -252,12 +166,12 @@ static void set_blocked(int how, uint8_t *before)
 
 static void take_thread(void)
 {
-	pthread_once(&once, make_key);
+	pf_own_stack_find();
 	if (!here.number)
 		here.number = atomic_fetch_add(&threads, 1) + 1;
 	if (here.users++ > 0)
 		return;
-	take_stack();
+	pf_signal_stack_take();
 	set_blocked(SIG_UNBLOCK, &here.blocked);
 }
 
@@ -267,12 +181,7 @@ static void give_thread(void)
 		return;
 	if (here.blocked)
 		set_blocked(SIG_BLOCK, NULL);
-	if (here.stack) {
-		if (has_key)
-			pthread_setspecific(ending, NULL);
-		free_stack(here.stack, &here.before);
-	}
-	here.stack = NULL;
+	pf_signal_stack_give();
 }
 
 /* --- start and stop ------------------------------------------------------------------------------------------------- */

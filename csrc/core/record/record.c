@@ -8,7 +8,7 @@
 
 _Static_assert(PF_HAS_BODY + PF_RECORD_LAST < PF_HAS_EVENT_ID_BIT, "no bit of `has` is left for another body: move PF_HAS_EVENT_ID_BIT");
 
-enum { MISC_MMAP_BUILD_ID = 1 << 14, BUILD_ID_MAX = 20 };
+enum { BUILD_ID_MAX = 20 };
 
 PF_INLINE void trailer(const struct pf_layout *l, struct pf_walk *w, struct pf_record *out)
 {
@@ -33,7 +33,7 @@ PF_INLINE int text(struct pf_walk *w, struct pf_record *out)
 
 PF_INLINE int inode(struct pf_walk *w, struct pf_record *out)
 {
-	if (out->misc & MISC_MMAP_BUILD_ID) {
+	if (out->misc & PF_MISC_MMAP_BUILD_ID) {
 		const unsigned char size = w->bytes[w->at];
 
 		if (size > BUILD_ID_MAX)

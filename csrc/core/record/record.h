@@ -22,6 +22,12 @@ struct pf_view {
 	uint16_t at, n;
 };
 
+enum {
+#define X(sym, bit, name, mask) PF_MISC_##sym = 1 << bit,
+#include "core/record/misc.def"
+#undef X
+};
+
 #define PF_HAS_BODY 32
 #define PF_HAS(type) PF_BIT(PF_HAS_BODY + PF_RECORD_##type)
 enum {

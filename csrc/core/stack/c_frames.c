@@ -23,6 +23,8 @@ enum kind { SAME, IN_MEMORY, SUM, OTHER_REGISTER, UNKNOWN };
 struct rules {
 	unsigned base; /* the canonical frame address is the value of this register plus the distance */
 	int32_t distance;
+	uint8_t here; /* they may hold for this instruction alone */
+	uint64_t changed; /* bits of the registers that have a kind and a value; the others are the SAME in the caller */
 	uint8_t kind[RULES];
 	int32_t value[RULES]; /* a distance from the canonical frame address, or the number of a register */
 };
@@ -41,6 +43,7 @@ struct entry {
 	unsigned code_unit, address; /* address: the number of the return address's rule */
 	int32_t data_unit;
 	struct cursor common, own; /* the programs */
+	uint64_t row, row_end;     /* the instructions for which the rules hold that the program made */
 };
 
 /* --- bytes ---------------------------------------------------------------------------------------------------------- */
@@ -212,11 +215,16 @@ static int read_entry(struct entry *e, const struct pf_memory *m, uint64_t at)
 
 /* --- programs ------------------------------------------------------------------------------------------------------- */
 
-static void set(struct rules *r, struct cursor *c, uint64_t number, enum kind kind, int32_t value)
+static enum kind kind_of(const struct rules *r, unsigned i)
+{
+	return r->changed >> i & 1 ? r->kind[i] : SAME;
+}
+
+static void set(struct rules *r, uint64_t number, enum kind kind, int32_t value)
 {
 	if (number >= RULES)
 		return; /* a floating-point register */
-	c->failed |= kind == OTHER_REGISTER && (uint32_t)value >= RULES;
+	r->changed |= UINT64_C(1) << number;
 	r->kind[number] = (uint8_t)kind;
 	r->value[number] = value;
 }
@@ -240,12 +248,14 @@ static void set_stub(struct rules *r, struct cursor *c, uint64_t address)
 }
 
 /* Execute a program up to an instruction. first: the rules at the function's beginning; NULL while the common program makes them */
-static int execute(const struct entry *e, struct cursor *c, struct rules *r, const struct rules *first, uint64_t address)
+static int execute(struct entry *e, struct cursor *c, struct rules *r, const struct rules *first, uint64_t address)
 {
 	struct rules kept[REMEMBERED];
-	uint64_t at = e->from, n;
+	uint64_t at = e->from, n, other;
 	unsigned depth = 0;
 
+	e->row = at;
+	e->row_end = e->end;
 	for (unsigned i = 0; c->at < c->end && !c->failed; i++) {
 		const unsigned op = byte(c), low = op & 0x3f;
 		uint64_t advance = 0;
@@ -260,21 +270,26 @@ static int execute(const struct entry *e, struct cursor *c, struct rules *r, con
 		case 0x02: advance = number(c, 1); break;
 		case 0x03: advance = number(c, 2); break;
 		case 0x04: advance = number(c, 4); break;
-		case 0x80: set(r, c, low, IN_MEMORY, distance(c, 0, e->data_unit)); break; /* offset, _extended, _sf */
-		case 0x05: n = leb(c, 0); set(r, c, n, IN_MEMORY, distance(c, 0, e->data_unit)); break;
-		case 0x11: n = leb(c, 0); set(r, c, n, IN_MEMORY, distance(c, 1, e->data_unit)); break;
-		case 0x14: n = leb(c, 0); set(r, c, n, SUM, distance(c, 0, e->data_unit)); break; /* val_offset, _sf */
-		case 0x15: n = leb(c, 0); set(r, c, n, SUM, distance(c, 1, e->data_unit)); break;
-		case 0x07: set(r, c, leb(c, 0), UNKNOWN, 0); break; /* undefined */
-		case 0x08: set(r, c, leb(c, 0), SAME, 0); break; /* same_value */
-		case 0x09: n = leb(c, 0); set(r, c, n, OTHER_REGISTER, (int32_t)leb(c, 0)); break; /* register */
+		case 0x80: set(r, low, IN_MEMORY, distance(c, 0, e->data_unit)); break; /* offset, _extended, _sf */
+		case 0x05: n = leb(c, 0); set(r, n, IN_MEMORY, distance(c, 0, e->data_unit)); break;
+		case 0x11: n = leb(c, 0); set(r, n, IN_MEMORY, distance(c, 1, e->data_unit)); break;
+		case 0x14: n = leb(c, 0); set(r, n, SUM, distance(c, 0, e->data_unit)); break; /* val_offset, _sf */
+		case 0x15: n = leb(c, 0); set(r, n, SUM, distance(c, 1, e->data_unit)); break;
+		case 0x07: set(r, leb(c, 0), UNKNOWN, 0); break; /* undefined */
+		case 0x08: set(r, leb(c, 0), SAME, 0); break; /* same_value */
+		case 0x09: /* register */
+			n = leb(c, 0);
+			other = leb(c, 0);
+			c->failed |= other >= RULES;
+			set(r, n, OTHER_REGISTER, (int32_t)other);
+			break;
 		case 0x10: /* expression, val_expression: only a few functions in assembler have them */
-		case 0x16: set(r, c, leb(c, 0), UNKNOWN, 0); skip(c, leb(c, 0)); break;
+		case 0x16: set(r, leb(c, 0), UNKNOWN, 0); skip(c, leb(c, 0)); break;
 		case 0xc0: /* restore, _extended */
 		case 0x06:
 			n = op & 0xc0 ? low : leb(c, 0);
 			if (n < RULES && first)
-				set(r, c, n, first->kind[n], first->value[n]);
+				set(r, n, kind_of(first, (unsigned)n), first->value[n]);
 			break;
 		case 0x0a: /* remember_state */
 			if (depth == REMEMBERED)
@@ -291,30 +306,91 @@ static int execute(const struct entry *e, struct cursor *c, struct rules *r, con
 		case 0x0d: r->base = (unsigned)leb(c, 0); break; /* def_cfa_register */
 		case 0x0e: r->distance = distance(c, 0, 1); break; /* def_cfa_offset, _sf */
 		case 0x13: r->distance = distance(c, 1, e->data_unit); break;
-		case 0x0f: set_stub(r, c, address); break; /* def_cfa_expression */
+		case 0x0f: set_stub(r, c, address); r->here = 1; break; /* def_cfa_expression */
 		case 0x2e: leb(c, 0); break; /* GNU_args_size */
 		default: return -ENOENT;
 		}
+		if (!advance)
+			continue;
 		at += advance * e->code_unit;
-		if (at > address)
+		if (at > address) {
+			e->row_end = at;
 			return 0;
+		}
+		e->row = at;
 	}
 	return c->failed ? -ENOENT : 0;
+}
+
+static struct pf_c_rules *place_of(struct pf_c_seen *seen, uint64_t ip)
+{
+	return &seen->at[(ip >> 6 ^ ip >> 14) % PF_C_SEEN];
+}
+
+/* Take the rules that were kept. Returns 0 if there are none. */
+static int take_seen(const struct pf_memory *m, const struct pf_c_frame *f, uint64_t ip, struct rules *r, struct entry *e)
+{
+	const struct pf_c_rules *kept = f->seen ? place_of(f->seen, ip) : NULL;
+	uint64_t code;
+
+	if (!kept || ip - kept->from >= kept->n || m->read(m, &code, kept->function, sizeof code) < 0 || code != kept->code)
+		return 0;
+	r->base = kept->base;
+	r->distance = kept->distance;
+	e->from = kept->function;
+	e->end = kept->function + kept->size;
+	e->address = kept->address;
+	for (unsigned i = 0; i < kept->saved_n; i++)
+		set(r, kept->saved[i], IN_MEMORY, -(int32_t)(kept->below[i] * PF_C_UNIT));
+	return 1;
+}
+
+/* Keep rules, if the registers that they name are saved in memory, near the canonical frame address. */
+static void keep(const struct pf_memory *m, const struct pf_c_frame *f, uint64_t ip, const struct rules *r, const struct entry *e)
+{
+	struct pf_c_rules rules = {.function = e->from, .from = r->here ? ip : e->row, .n = r->here ? 1 : (uint32_t)(e->row_end - e->row),
+				   .size = (uint32_t)(e->end - e->from), .distance = r->distance, .base = (uint8_t)r->base, .address = (uint8_t)e->address};
+
+	if (!f->seen)
+		return;
+	for (unsigned i = 0; i < RULES; i++) {
+		const int32_t below = kind_of(r, i) == IN_MEMORY ? -(r->value[i] / PF_C_UNIT) : 0;
+
+		if (kind_of(r, i) == SAME)
+			continue;
+		if (kind_of(r, i) != IN_MEMORY || rules.saved_n == PF_C_SAVED || below != (uint8_t)below || -below * PF_C_UNIT != r->value[i])
+			return;
+		rules.saved[rules.saved_n] = (uint8_t)i;
+		rules.below[rules.saved_n++] = (uint8_t)below;
+	}
+	if (e->end - e->from <= UINT32_MAX && m->read(m, &rules.code, e->from, sizeof rules.code) == 0)
+		*place_of(f->seen, ip) = rules;
+}
+
+static int find_rules(const struct pf_code *code, const struct pf_memory *m, const struct pf_c_frame *f, uint64_t ip, struct rules *r,
+		      struct entry *e)
+{
+	const uint64_t at = find(code, m, ip);
+	struct rules first;
+
+	if (!at || read_entry(e, m, at) < 0 || ip - e->from >= e->end - e->from || execute(e, &e->common, r, NULL, UINT64_MAX) < 0)
+		return -ENOENT;
+	first = *r;
+	if (execute(e, &e->own, r, &first, ip) < 0 || r->base >= f->r.n)
+		return -ENOENT;
+	keep(m, f, ip, r, e);
+	return 0;
 }
 
 static int rules_of(const struct pf_code *code, const struct pf_memory *m, struct pf_c_frame *f, struct rules *r, unsigned *address)
 {
 	const uint64_t ip = f->r.ip - (unsigned)f->called;
-	const uint64_t at = find(code, m, ip);
-	struct rules first;
 	struct entry e;
 
-	memset(r, 0, sizeof *r);
 	r->base = RULES;
-	if (!at || read_entry(&e, m, at) < 0 || ip - e.from >= e.end - e.from || execute(&e, &e.common, r, NULL, UINT64_MAX) < 0)
-		return -ENOENT;
-	first = *r;
-	if (execute(&e, &e.own, r, &first, ip) < 0 || r->base >= f->r.n)
+	r->distance = r->here = 0;
+	r->changed = 0;
+	if (!take_seen(m, f, ip, r, &e) && find_rules(code, m, f, ip, r, &e) < 0)
 		return -ENOENT;
 	f->above = f->r.general[r->base] + (uint64_t)(int64_t)r->distance;
 	f->from = e.from;
@@ -333,14 +409,15 @@ int pf_c_frame_look(const struct pf_code *code, const struct pf_memory *m, struc
 
 static int caller_value(const struct pf_c_frame *f, const struct pf_memory *m, const struct rules *r, unsigned i, uint64_t *v)
 {
-	const unsigned from = r->kind[i] == OTHER_REGISTER ? (unsigned)r->value[i] : i;
+	const enum kind kind = kind_of(r, i);
+	const unsigned from = kind == OTHER_REGISTER ? (unsigned)r->value[i] : i;
 
 	*v = from < f->r.n ? f->r.general[from] : 0;
-	if (r->kind[i] == UNKNOWN)
+	if (kind == UNKNOWN)
 		*v = 0;
-	if (r->kind[i] == SUM)
+	if (kind == SUM)
 		*v = f->above + (uint64_t)(int64_t)r->value[i];
-	return r->kind[i] == IN_MEMORY ? m->read(m, v, f->above + (uint64_t)(int64_t)r->value[i], sizeof *v) : 0;
+	return kind == IN_MEMORY ? m->read(m, v, f->above + (uint64_t)(int64_t)r->value[i], sizeof *v) : 0;
 }
 
 void pf_c_frame_return(struct pf_c_frame *f, uint64_t ip, uint64_t sp)
@@ -353,20 +430,24 @@ void pf_c_frame_return(struct pf_c_frame *f, uint64_t ip, uint64_t sp)
 
 int pf_c_frame_leave(const struct pf_code *code, const struct pf_memory *m, struct pf_c_frame *f)
 {
-	struct pf_c_frame caller = *f;
+	uint64_t values[RULES], ip;
 	struct rules r;
 	unsigned address;
-	uint64_t ip;
 	const int status = rules_of(code, m, f, &r, &address);
 
 	if (status < 0)
 		return status;
-	for (unsigned i = 0; i < f->r.n; i++)
-		if (caller_value(f, m, &r, i, &caller.r.general[i]) < 0)
-			return -EFAULT;
 	if (caller_value(f, m, &r, address, &ip) < 0)
 		return -EFAULT;
-	pf_c_frame_return(&caller, ip, f->above);
-	*f = caller;
+	r.changed &= (UINT64_C(1) << f->r.n) - 1;
+	for (uint64_t left = r.changed; left; left &= left - 1) {
+		const unsigned i = (unsigned)__builtin_ctzll(left);
+
+		if (caller_value(f, m, &r, i, &values[i]) < 0)
+			return -EFAULT;
+	}
+	for (uint64_t left = r.changed; left; left &= left - 1)
+		f->r.general[__builtin_ctzll(left)] = values[__builtin_ctzll(left)];
+	pf_c_frame_return(f, ip, f->above);
 	return f->r.ip ? 0 : -ENOENT;
 }

@@ -2,6 +2,7 @@
 #include "core/stack/own_thread.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <ucontext.h>
 
@@ -26,6 +27,7 @@ void pf_own_registers(const void *context, struct pf_registers *r)
 	r->sp = (uint64_t)u->uc_mcontext.gregs[REG_RSP];
 	r->n = PF_X86_REGISTERS;
 	r->kept = PF_X86_KEPT;
+	r->stack_end = 0;
 	for (unsigned i = 0; i < r->n; i++)
 		r->general[i] = (uint64_t)u->uc_mcontext.gregs[order[i]];
 }
@@ -45,6 +47,7 @@ void pf_own_registers(const void *context, struct pf_registers *r)
 	r->sp = u->uc_mcontext.sp;
 	r->n = PF_ARM64_REGISTERS;
 	r->kept = PF_ARM64_KEPT;
+	r->stack_end = 0;
 	for (unsigned i = 0; i < 31; i++)
 		r->general[i] = u->uc_mcontext.regs[i];
 	r->general[31] = r->sp;
@@ -60,11 +63,37 @@ int pf_own_registers_known(void)
 void pf_own_registers(const void *context, struct pf_registers *r)
 {
 	(void)context;
-	r->ip = r->sp = 0;
+	r->ip = r->sp = r->stack_end = 0;
 	r->n = r->kept = 0;
 }
 
 #endif
+
+/* --- the stack ------------------------------------------------------------------------------------------------------ */
+
+static _Thread_local struct {
+	uint64_t from, end; /* 0: unknown. The main thread's stack grows down to `from` */
+} stack;
+
+void pf_own_stack_find(void)
+{
+	pthread_attr_t attr;
+	void *from;
+	size_t size;
+
+	if (stack.end || pthread_getattr_np(pthread_self(), &attr) != 0)
+		return;
+	if (pthread_attr_getstack(&attr, &from, &size) == 0) {
+		stack.from = (uintptr_t)from;
+		stack.end = stack.from + size;
+	}
+	pthread_attr_destroy(&attr);
+}
+
+uint64_t pf_own_stack_end(uint64_t sp)
+{
+	return sp - stack.from < stack.end - stack.from ? stack.end : 0; /* a coroutine in C may have a stack of its own */
+}
 
 /* --- memory --------------------------------------------------------------------------------------------------------- */
 

@@ -7,13 +7,19 @@
 /* 1 if the library can read the registers of this machine. */
 int pf_own_registers_known(void);
 
-/* The registers at the interruption. context: the handler's third argument. */
+/* Find the calling thread's stack, once for each thread. Not for signal handlers. */
+void pf_own_stack_find(void);
+/* The end of the calling thread's stack, if pf_own_stack_find knows it and sp points into it; otherwise 0. */
+uint64_t pf_own_stack_end(uint64_t sp);
+
+/* The registers at the interruption, without stack_end. context: the handler's third argument. */
 void pf_own_registers(const void *context, struct pf_registers *r);
 
 /* The registers of the function that calls this. */
 static inline __attribute__((always_inline)) void pf_own_registers_here(struct pf_registers *r)
 {
 	r->n = r->kept = 0;
+	r->stack_end = 0;
 #if defined __x86_64__ && !defined __ILP32__
 	__asm__ volatile("movq %%rbx, 24(%0)\n\tmovq %%rbp, 48(%0)\n\tmovq %%rsp, 56(%0)\n\tmovq %%r12, 96(%0)\n\t"
 			 "movq %%r13, 104(%0)\n\tmovq %%r14, 112(%0)\n\tmovq %%r15, 120(%0)\n\tleaq 0(%%rip), %%rax\n\tmovq %%rax, (%0)"

@@ -2,7 +2,6 @@
 #include "core/stack/pending.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "core/base/pages.h"
 

@@ -6,12 +6,11 @@
 
 #include <string.h>
 
+#include "core/stack/sampling.h"
+
 /* At most this many bytes at the beginning and at the end of a chunk's name are compared; and this many are kept of a name that
  * is the chunk's text. */
 enum { HEAD = 64, TAIL = 16, MOST_TEXT = 16384 };
-/* The line distinguishes functions from two other kinds of entries: a chunk, whose name is kept once for all its functions, and a
- * C function. */
-enum { CHUNK = -2, C_FUNCTION = -1 };
 
 struct source {
 	uint64_t address;
@@ -57,9 +56,9 @@ static uint32_t is_hidden(const struct pf_places *p, const char *text)
 static uint32_t text_of(struct pf_places *p, const struct source *source)
 {
 	struct pf_stacks *s = p->stacks;
-	struct pf_function chunk = {.source_key = source->address, .hash = source->hash, .line = CHUNK};
+	struct pf_function chunk = {.source_key = source->address, .hash = source->hash, .line = PF_PLACES_CHUNK};
 	const size_t n = source->n < MOST_TEXT ? source->n : MOST_TEXT;
-	const uint32_t known = pf_stacks_find_function(s, chunk.source_key, chunk.hash, CHUNK);
+	const uint32_t known = pf_stacks_find_function(s, chunk.source_key, chunk.hash, PF_PLACES_CHUNK);
 	char *text;
 
 	if (known)
@@ -106,8 +105,8 @@ static uint32_t lua_function(struct pf_places *p, const struct pf_place *place)
 
 uint32_t pf_places_c_function(struct pf_stacks *s, uint64_t code)
 {
-	const struct pf_function f = {.source_key = code, .line = C_FUNCTION};
-	const uint32_t i = pf_stacks_find_function(s, code, 0, C_FUNCTION);
+	const struct pf_function f = {.source_key = code, .line = PF_PLACES_C};
+	const uint32_t i = pf_stacks_find_function(s, code, 0, PF_PLACES_C);
 
 	return i ? i : pf_stacks_add_function(s, &f);
 }
@@ -144,11 +143,22 @@ int pf_places_add(void *to, const struct pf_place *place)
 		if (p->function)
 			frame = lua_frame(p, place);
 	} else {
-		p->function = pf_places_c_function(p->stacks, place->function);
+		p->function = p->c_function ? p->c_function(p, place) : pf_places_c_function(p->stacks, place->function);
 		if (p->function)
 			frame = pf_stacks_frame(p->stacks, PF_FRAME_C, p->function, 0);
 	}
 	if (frame)
 		p->frames[p->n++] = frame;
 	return 0;
+}
+
+int pf_places_state(struct pf_places *p, const struct pf_unwound *u)
+{
+	if (u->state == PF_OUTSIDE)
+		p->n = 0;
+	else if (p->n == 0 && u->failed && u->state <= PF_AT_C)
+		return PF_UNSAMPLED;
+	else if (p->n && u->state == PF_AT_C)
+		return PF_AT_LUA; /* the innermost frame is the C function */
+	return u->state;
 }

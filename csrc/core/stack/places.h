@@ -13,6 +13,11 @@ struct pf_hidden {
 
 enum { PF_PLACES_KNOWN = 16 };
 
+/* The `line` of a struct pf_function that is not a Lua function: a C function; a chunk, whose name is kept once for all its functions; a
+ * function of another process that LuaJIT implements in assembler, whose source_key is the distance of its instruction from the global
+ * state. */
+enum { PF_PLACES_C = -1, PF_PLACES_CHUNK = -2, PF_PLACES_BUILTIN = -3 };
+
 /* One stack. */
 struct pf_places {
 	struct pf_stacks *stacks;
@@ -24,6 +29,9 @@ struct pf_places {
 	uint64_t thread;   /* the Lua thread of the last function */
 	uint8_t alone;     /* leave out the threads that resumed the first one */
 	uint8_t deep;      /* there are more functions than room */
+	/* Returns the number of a C function or builtin of another process; 0 without memory. NULL in the own process: see
+	 * pf_places_c_function */
+	uint32_t (*c_function)(struct pf_places *p, const struct pf_place *place);
 	/* Caches the functions of this stack by their hash, since the same ones often recur. */
 	struct {
 		uint64_t source;
@@ -34,6 +42,8 @@ struct pf_places {
 
 /* The function `found` of struct pf_unwound; to: a struct pf_places. */
 int pf_places_add(void *to, const struct pf_place *place);
+/* Returns the activity of the thread (enum pf_state), after the unwinding. Outside of Lua, the stack is empty then. */
+int pf_places_state(struct pf_places *p, const struct pf_unwound *u);
 
 /* The number of the function of a C function, by the address of its code; 0 without memory. */
 uint32_t pf_places_c_function(struct pf_stacks *s, uint64_t code);

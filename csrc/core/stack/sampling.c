@@ -21,7 +21,14 @@ void pf_sampling_bind(struct pf_sampling *at)
 	at->tid = this_thread();
 }
 
-int pf_sampling_claim(struct pf_sampling *at)
+int pf_sampling_is_mine(const struct pf_sampling *at)
+{
+	return at->tid == this_thread();
+}
+
+static atomic_uint claiming; /* a pf_lock: a thread claims, or has claimed for a moment */
+
+static int take(struct pf_sampling *at)
 {
 	const uint32_t generation = pf_fork_generation();
 	unsigned before = atomic_load(&claim.generation);
@@ -32,6 +39,32 @@ int pf_sampling_claim(struct pf_sampling *at)
 	at->claimed = 1;
 	atomic_store(&claim.tid, at->tid);
 	return 0;
+}
+
+int pf_sampling_claim_briefly(struct pf_sampling *at)
+{
+	int r;
+
+	pf_lock(&claiming, PF_LOCK_PAUSE);
+	r = take(at);
+	if (r < 0)
+		pf_unlock(&claiming);
+	return r;
+}
+
+int pf_sampling_claim(struct pf_sampling *at)
+{
+	const int r = pf_sampling_claim_briefly(at);
+
+	if (r == 0)
+		pf_unlock(&claiming);
+	return r;
+}
+
+void pf_sampling_disclaim_briefly(struct pf_sampling *at)
+{
+	pf_sampling_disclaim(at);
+	pf_unlock(&claiming);
 }
 
 void pf_sampling_disclaim(struct pf_sampling *at)

@@ -9,8 +9,8 @@
 #include "core/stack/pending.h"
 #include "core/stack/stacks.h"
 
-/* The activity of the thread when it was sampled. All but the first have a frame in the stack. PF_OTHER: there was no memory to
- * record it. */
+/* The activity of the thread when it was sampled. All but the first have a frame in the stack, which push_frame in
+ * csrc/binding/stack/stacks.c names, and lua/perf/profile/collect.lua labels. PF_OTHER: there was no memory to record it. */
 enum pf_state { PF_AT_LUA, PF_AT_C, PF_AT_GC, PF_AT_JIT, PF_OUTSIDE, PF_UNSAMPLED, PF_OTHER, PF_STATES };
 
 struct pf_sampling {
@@ -28,9 +28,15 @@ struct pf_sampling {
 /* The calling thread is the one that is sampled. */
 void pf_sampling_bind(struct pf_sampling *at);
 
+/* Is the calling thread the one that is sampled? */
+int pf_sampling_is_mine(const struct pf_sampling *at);
+
 /* A process has one signal action, one engine and one table of coroutines. They belong to the sampler that has claimed the process.
  * Returns 0 or -EBUSY; only one of two threads succeeds. A claim of the parent before a fork does not count. */
 int pf_sampling_claim(struct pf_sampling *at);
+/* The same for a moment, up to pf_sampling_disclaim_briefly: other threads that claim meanwhile wait until then. */
+int pf_sampling_claim_briefly(struct pf_sampling *at);
+void pf_sampling_disclaim_briefly(struct pf_sampling *at);
 /* End the claim, if it has one: from now on another thread may start a sampler. Call it last, after everything that the claim
  * protects has been given back. */
 void pf_sampling_disclaim(struct pf_sampling *at);

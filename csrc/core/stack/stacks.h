@@ -23,7 +23,7 @@ enum pf_frame_kind {
 	PF_FRAME_C,       /* key: function, whose source_key is its code's address and line -1 */
 	PF_FRAME_STATE,   /* key: enum pf_state */
 	PF_FRAME_ZONE,    /* key: number of the zone; always the outermost frame */
-	PF_FRAME_USER,    /* key: address */
+	PF_FRAME_USER,    /* key: address; line: of another process, the number of its image */
 	PF_FRAME_KERNEL,  /* key: address */
 };
 

@@ -21,8 +21,25 @@ struct pf_registers {
 	uint64_t ip, sp;
 	uint64_t general[PF_REGISTERS];
 	unsigned n;    /* how many of them there are */
+	/* The end of the C stack, above all frames: nothing is searched there, since a fault is a page fault, which the program's events
+	 * count. 0: unknown */
+	uint64_t stack_end;
 	uint32_t kept; /* bits of the callee-saved ones */
 };
+
+/* Can this word of the C stack be the address of a Lua thread? A fault costs a thousand times as much as a read, and is a page fault,
+ * which the program's events count; and many words are no addresses at all, or halves of old ones. So only addresses near the global
+ * state and near the C stack, where memory is mapped, are read. */
+static inline int pf_may_be_thread(uint64_t global, uint64_t sp, uint64_t x)
+{
+	const uint64_t near = UINT64_C(1) << 32;
+
+	if ((uint32_t)x == 0)
+		return 0;
+	if (x - global + near < 2 * near || (x ^ sp) >> 40 == 0)
+		return 1;
+	return global >> 40 != 0 && (x ^ global) >> 44 == 0; /* an allocator may use a separate region for each size */
+}
 
 /* Access to the thread's memory. */
 struct pf_memory {
@@ -57,6 +74,9 @@ enum pf_unwind_failure {
 	PF_UNWIND_BROKEN,     /* a frame is invalid: the stack ends there */
 	PF_UNWIND_UNREADABLE, /* memory could not be read */
 	PF_UNWIND_DEEP,       /* there are more frames than PF_UNWIND_DEEPEST, or than the caller has room for */
+	PF_UNWIND_GONE,       /* of another process: a function was freed before its lines were read */
+	PF_UNWIND_NO_STATE,   /* of another process: its Lua states were not known yet */
+	PF_UNWIND_LONG,       /* the search for the functions of compiled code was given up */
 	PF_UNWIND_FAILURES
 };
 
@@ -69,6 +89,8 @@ struct pf_unwound {
 	/* Called for each function, innermost first; a result other than 0 ends the unwinding. */
 	int (*found)(void *to, const struct pf_place *place);
 	void *to;
+	/* The rules of C functions that earlier stacks of this thread needed: see c_frames.h. NULL: none are kept */
+	struct pf_c_seen *seen;
 };
 
 /* An unwinder: a layout, and the state of Lua (address of its global state) whose threads are searched. */

@@ -160,14 +160,17 @@ static int top_below(const struct pf_luajit_view *v, struct top *t, uint64_t bas
 	return (link & PF_LINK_MASK_P) == PF_LINK_VARARG && top_of_caller(v, t, base, pf_luajit_word(v, base - PF_LUAJIT_SLOT));
 }
 
-/* When the interpreter returns to C, the pc's register holds the base of the frame that called the interpreter. */
-static int top_of_c(const struct pf_luajit_view *v, struct top *t, uint64_t base)
+/* When the interpreter returns to C, the pc's register holds the base of the frame that called the interpreter; on x86-64 it holds
+ * the negative of this for one instruction. */
+static int top_of_c(const struct pf_luajit_view *v, struct top *t, uint64_t pc)
 {
+	const uint64_t bases[] = {pc, 0 - pc};
 	struct pf_luajit_function f;
 
-	if (v->vmstate != PF_LUAJIT_C)
-		return 0;
-	return is_begin(v, base) || (pf_luajit_function_at(v, base, &f) && f.id && has_caller(v, base)) ? take(t, base, 0) : 0;
+	for (unsigned i = 0; i < 2 && v->vmstate == PF_LUAJIT_C; i++)
+		if (is_begin(v, bases[i]) || (pf_luajit_function_at(v, bases[i], &f) && f.id && has_caller(v, bases[i])))
+			return take(t, bases[i], 0);
+	return 0;
 }
 
 /* The interpreter's own code runs. */
@@ -354,38 +357,51 @@ static int state_of(int32_t vmstate)
 	return vmstate == PF_LUAJIT_C ? PF_AT_C : vmstate == PF_LUAJIT_COLLECTOR ? PF_AT_GC : PF_AT_JIT;
 }
 
+static void unwind(struct pf_luajit_view *v)
+{
+	const struct pf_luajit_layout *l = v->l;
+	const struct pf_registers *r = v->r;
+	struct pf_unwound *u = v->u;
+	const uint64_t global = v->global;
+	struct top t = {0, 0};
+	uint64_t trace_base;
+
+	if (!pf_luajit_read(v, &v->vmstate, global + l->global_vmstate, sizeof v->vmstate)) {
+		pf_luajit_fail(v, PF_UNWIND_UNREADABLE);
+		return;
+	}
+	u->state = find_thread(v);
+	if (u->state == PF_OUTSIDE)
+		return;
+	u->state = state_of(v->vmstate);
+	if (!l->traces && v->vmstate >= 0) { /* compiled after the layout was learned: the fields of the thread are stale */
+		pf_luajit_fail(v, PF_UNWIND_NO_TRACE);
+		return;
+	}
+	trace_base = l->traces ? pf_luajit_word(v, global + l->trace_base) : 0;
+	read_words(v);
+	find_moved_stack(v);
+	find_moved_base(v);
+	if ((trace_base || v->vmstate == PF_LUAJIT_EXIT) && pf_luajit_trace(v, trace_base))
+		return;
+	if ((!v->switching && r->sp + 2 * sizeof(uint64_t) >= v->cframe && top_in_vm(v, &t)) || top_in_c(v, &t))
+		pf_luajit_frames(v, t.base, t.pc, NULL);
+	else if (pf_luajit_is_bottom(v, v->base)) /* a coroutine before its first instruction */
+		pf_luajit_frames(v, v->base, 0, NULL);
+	else
+		pf_luajit_fail(v, PF_UNWIND_NO_BASE);
+}
+
 void pf_unwind_luajit(const struct pf_luajit_layout *l, uint64_t global, const struct pf_registers *r, const struct pf_memory *m,
 		      struct pf_unwound *u)
 {
-	struct pf_luajit_view v = {.l = l, .m = m, .r = r, .u = u, .global = global};
-	struct top t = {0, 0};
-	uint64_t trace_base;
+	struct pf_luajit_memo memo = {.constants = 0};
+	struct pf_luajit_view v = {.l = l, .m = m, .r = r, .u = u, .global = global, .memo = &memo};
 
 	u->failed = PF_UNWIND_COMPLETE;
 	u->n = 0;
 	u->state = PF_AT_LUA;
-	if (!pf_luajit_read(&v, &v.vmstate, global + l->global_vmstate, sizeof v.vmstate)) {
-		pf_luajit_fail(&v, PF_UNWIND_UNREADABLE);
-		return;
-	}
-	u->state = find_thread(&v);
-	if (u->state == PF_OUTSIDE)
-		return;
-	u->state = state_of(v.vmstate);
-	if (!l->traces && v.vmstate >= 0) { /* compiled after the layout was learned: the fields of the thread are stale */
-		pf_luajit_fail(&v, PF_UNWIND_NO_TRACE);
-		return;
-	}
-	trace_base = l->traces ? pf_luajit_word(&v, global + l->trace_base) : 0;
-	read_words(&v);
-	find_moved_stack(&v);
-	find_moved_base(&v);
-	if ((trace_base || v.vmstate == PF_LUAJIT_EXIT) && pf_luajit_trace(&v, trace_base))
-		return;
-	if ((!v.switching && r->sp + 2 * sizeof(uint64_t) >= v.cframe && top_in_vm(&v, &t)) || top_in_c(&v, &t))
-		pf_luajit_frames(&v, t.base, t.pc, NULL);
-	else if (pf_luajit_is_bottom(&v, v.base)) /* a coroutine before its first instruction */
-		pf_luajit_frames(&v, v.base, 0, NULL);
-	else
-		pf_luajit_fail(&v, PF_UNWIND_NO_BASE);
+	unwind(&v);
+	if (memo.constants >= PF_LUAJIT_CONSTANTS)
+		u->failed = PF_UNWIND_LONG;
 }

@@ -14,26 +14,28 @@ enum {
 
 /* Any word of a trace may be given as the address of a function's code. Its first instruction is one of those for Lua functions,
  * which come before those for C functions; and the lines of its instructions, if there are any, follow them. */
-static int is_code(const struct pf_luajit_view *v, const struct pf_luajit_function *f)
+static int is_code(const struct pf_luajit_view *v, const struct pf_luajit_function *f, unsigned op)
 {
 	enum { FUNCTION_KINDS = 6, PROTOTYPE_MOST = 1 << 28 /* bytes */ };
 	const uint64_t size = (uint64_t)f->n * PF_LUAJIT_INSTRUCTION;
-	unsigned char op;
-	uint32_t length;
 
 	return f->n > 0 && f->n < CODE_MOST && (!f->lineinfo || (f->lineinfo - f->code >= size && f->lineinfo - f->code < PROTOTYPE_MOST)) &&
-	       pf_luajit_read(v, &op, f->code, 1) && op < v->l->op_c_first && op + FUNCTION_KINDS >= v->l->op_c_first &&
-	       pf_luajit_read(v, &length, f->name + v->l->string_size, sizeof length);
+	       op < v->l->op_c_first && op + FUNCTION_KINDS >= v->l->op_c_first;
 }
 
 int pf_luajit_function_of_code(const struct pf_luajit_view *v, uint64_t code, struct pf_luajit_function *f)
 {
 	const struct pf_luajit_layout *l = v->l;
-	unsigned char head[PF_LUAJIT_PROTOTYPE];
+	unsigned char head[PF_LUAJIT_PROTOTYPE + PF_LUAJIT_INSTRUCTION];
 
-	if (code % PF_LUAJIT_INSTRUCTION || !pf_luajit_read(v, head, code - l->prototype_end, l->prototype_end) ||
+	if (code && code == v->memo->last.code) {
+		*f = v->memo->last;
+		return 1;
+	}
+	if (code % PF_LUAJIT_INSTRUCTION || !pf_luajit_read(v, head, code - l->prototype_end, l->prototype_end + PF_LUAJIT_INSTRUCTION) ||
 	    head[l->object_type] != l->type_prototype)
 		return 0;
+	f->object = 0;
 	f->id = 0;
 	f->code = code;
 	memcpy(&f->n, head + l->prototype_n, sizeof f->n);
@@ -41,7 +43,14 @@ int pf_luajit_function_of_code(const struct pf_luajit_view *v, uint64_t code, st
 	memcpy(&f->lines, head + l->prototype_lines, sizeof f->lines);
 	memcpy(&f->lineinfo, head + l->prototype_lineinfo, sizeof f->lineinfo);
 	memcpy(&f->name, head + l->prototype_source, sizeof f->name);
-	return is_code(v, f);
+	if (!is_code(v, f, head[l->prototype_end]))
+		return 0;
+	if (f->name == v->memo->last.name)
+		f->name_size = v->memo->last.name_size;
+	else if (!pf_luajit_read(v, &f->name_size, f->name + l->string_size, sizeof f->name_size))
+		return 0;
+	v->memo->last = *f;
+	return 1;
 }
 
 int pf_luajit_object(const struct pf_luajit_view *v, uint64_t object, struct pf_luajit_function *f)
@@ -49,13 +58,22 @@ int pf_luajit_object(const struct pf_luajit_view *v, uint64_t object, struct pf_
 	const struct pf_luajit_layout *l = v->l;
 	unsigned char bytes[PF_LUAJIT_OBJECT];
 
+	if (object && object == v->memo->last.object) {
+		*f = v->memo->last;
+		return 1;
+	}
 	if (!object || object % 8 || !pf_luajit_read(v, bytes, object, l->function_c) || bytes[l->object_type] != l->type_function)
 		return 0;
 	f->object = object;
 	f->id = bytes[l->function_id];
 	f->n = 0;
 	memcpy(&f->code, bytes + l->function_code, sizeof f->code);
-	return f->id ? f->code != 0 : pf_luajit_function_of_code(v, f->code, f);
+	if (f->id)
+		return f->code != 0;
+	if (!pf_luajit_function_of_code(v, f->code, f))
+		return 0;
+	f->object = v->memo->last.object = object;
+	return 1;
 }
 
 int pf_luajit_function(const struct pf_luajit_view *v, uint64_t value, struct pf_luajit_function *f)
@@ -79,15 +97,12 @@ int pf_luajit_holds(const struct pf_luajit_function *f, uint64_t pc)
 
 uint32_t pf_luajit_line(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t pc)
 {
-	const uint64_t index = (pc - f->code) / PF_LUAJIT_INSTRUCTION - 1;
-	const unsigned size = f->lines < 1 << 8 ? 1 : f->lines < 1 << 16 ? 2 : 4;
+	const uint64_t at = pf_luajit_line_place(f, pc);
 	uint32_t line = 0;
 
 	if (!pf_luajit_holds(f, pc) || !f->lineinfo)
 		return 0;
-	if (index == 0)
-		return f->first; /* the header has no entry */
-	return pf_luajit_read(v, &line, f->lineinfo + (index - 1) * size, size) ? f->first + line : 0;
+	return !at || pf_luajit_read(v, &line, at, pf_luajit_line_size(f)) ? f->first + line : 0;
 }
 
 /* --- frames --------------------------------------------------------------------------------------------------------- */
@@ -100,8 +115,8 @@ void pf_luajit_fail(struct pf_luajit_view *v, int failure)
 
 static void describe(const struct pf_luajit_view *v, const struct pf_luajit_function *f, struct pf_place *place)
 {
-	if (pf_luajit_read(v, &place->source_size, f->name + v->l->string_size, sizeof place->source_size))
-		place->source = f->name + v->l->string_text;
+	place->source_size = f->name_size;
+	place->source = f->name + v->l->string_text;
 	place->linedefined = (int32_t)f->first;
 	place->kind = PF_PLACE_LUA;
 	place->function = f->code;
@@ -282,21 +297,23 @@ static int is_cframe(const struct pf_luajit_view *v, uint64_t at, uint64_t threa
 	previous &= ~(uint64_t)PF_LUAJIT_CFRAME_FLAGS;
 	if (previous && previous - at >= PF_LUAJIT_C_STACK)
 		return 0;
-	if ((uint32_t)thread == 0) /* two 32-bit numbers: to read there would be a page fault, which the program's events count */
-		return 0;
-	return pf_luajit_is_thread(v, thread) && pf_luajit_cframe(v, thread) == at;
+	return pf_may_be_thread(v->global, v->r->sp, thread) && pf_luajit_is_thread(v, thread) && pf_luajit_cframe(v, thread) == at;
 }
 
 int pf_luajit_find_above(struct pf_luajit_view *v, uint64_t from)
 {
 	const unsigned a = v->l->cframe_thread / 8, b = v->l->cframe_previous / 8;
-	uint64_t words[CHUNK + CFRAME_WORDS];
+	const uint64_t end = v->r->stack_end;
+	uint64_t words[CHUNK + CFRAME_WORDS] = {0};
 
 	if (a >= CFRAME_WORDS || b >= CFRAME_WORDS)
 		return 0;
 	for (uint64_t at = from; at < from + RESUMER_WORDS * sizeof *words; at += CHUNK * sizeof *words) {
-		if (!pf_luajit_read(v, words, at, sizeof words))
+		const size_t n = end && end - at < sizeof words ? (size_t)(end - at) : sizeof words;
+
+		if ((end && at >= end) || !pf_luajit_read(v, words, at, n))
 			return 0;
+		memset((char *)words + n, 0, sizeof words - n);
 		for (unsigned k = 0; k < CHUNK; k++)
 			if (words[k + a] && is_cframe(v, at + k * sizeof *words, words[k + a], words[k + b])) {
 				pf_luajit_look_at(v, words[k + a], at + k * sizeof *words);

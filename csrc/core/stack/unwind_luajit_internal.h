@@ -4,10 +4,13 @@
  *   unwind_luajit_frames.c  functions, the frames of a thread, and the threads that resumed it
  *   unwind_trace.c          compiled code: the trace, its snapshot, and the functions that are compiled into it
  *   unwind_trace_lines.c    the lines to which a stretch of compiled code belongs
+ *   unwind_trace_walk.c     walks along the bytecode for which compiled code stands
+ *   unwind_trace_loops.c    the loops that a stretch of compiled code goes round
  *   unwind_trace_machine.c  the machine instructions of compiled code: calls, exits, marks of lines
  *   unwind_trace_collector.c  the lines where compiled code allocates, for samples in a call of the collector
  *   unwind_trace_calls.c      the snapshot of a call from a compiled loop
- *   unwind_trace_stretch.c    the function and the lines of compiled code that returns to a caller, or is a loop's copy */
+ *   unwind_trace_stretch.c    the function and the lines of compiled code that enters functions or leaves them
+ *   unwind_trace_copy.c       the same for the copy of a loop */
 #ifndef PF_UNWIND_LUAJIT_INTERNAL_H
 #define PF_UNWIND_LUAJIT_INTERNAL_H
 
@@ -24,6 +27,7 @@ enum {
 	PF_LUAJIT_STACK = 1 << 20, /* bytes of a Lua stack: at most 65,500 slots, and some more after an overflow */
 	PF_LUAJIT_ENTRY_SPACE = 16, /* bytes below its frame that the interpreter uses when it enters a trace */
 	PF_LUAJIT_TAG_SHIFT = 47, /* the lower bits of a value are its address */
+	PF_LUAJIT_CONSTANTS = 1 << 14, /* constants of traces that are searched for the functions of one stack */
 };
 
 /* The bits of an address in user space; the registers that have the interpreter's base, and the address of its next instruction. */
@@ -40,6 +44,27 @@ enum { PF_LUAJIT_INTERPRETER = -1, PF_LUAJIT_C = -2, PF_LUAJIT_COLLECTOR = -3, P
  * to the caller's base with one of these kinds in its lower bits. */
 enum { PF_LINK_LUA = 0, PF_LINK_C = 1, PF_LINK_CONTINUATION = 2, PF_LINK_VARARG = 3, PF_LINK_MASK = 3, PF_LINK_MASK_P = 7 };
 
+/* A Lua or C function, as read from its object. */
+struct pf_luajit_function {
+	uint64_t object, code;
+	uint32_t id; /* 0: Lua */
+	/* Lua: the number of its instructions, its first line, how many lines follow, the lines of the instructions, its chunk's name and
+	 * the length of that. */
+	uint32_t n, first, lines;
+	uint64_t lineinfo, name;
+	uint32_t name_size;
+};
+
+struct pf_luajit_memo {
+	/* The Lua function that was read last, its code 0 if there is none: the same is often looked at again, and functions call
+	 * themselves and others of their chunk. */
+	struct pf_luajit_function last;
+	/* How many constants of traces have been searched for functions, over all frames of the stack. */
+	unsigned constants;
+	/* Operators whose metamethods the compiler may have put into the trace: bits of enum pf_trace_operator. */
+	unsigned operators;
+};
+
 struct pf_luajit_view {
 	const struct pf_luajit_layout *l;
 	const struct pf_memory *m;
@@ -55,15 +80,7 @@ struct pf_luajit_view {
 	unsigned words_n;
 	int switching; /* the global state names another thread, which has ended or yielded; this one continues soon */
 	int skip, stopped;
-};
-
-/* A Lua or C function, as read from its object. */
-struct pf_luajit_function {
-	uint64_t object, code;
-	uint32_t id; /* 0: Lua */
-	/* Lua: the number of its instructions, its first line, how many lines follow, the lines of the instructions, its chunk's name. */
-	uint32_t n, first, lines;
-	uint64_t lineinfo, name;
+	struct pf_luajit_memo *memo; /* changes while the rest is only read */
 };
 
 /* The lines of a range of instructions. */
@@ -106,8 +123,8 @@ static inline uint64_t pf_luajit_word(const struct pf_luajit_view *v, uint64_t a
 	return pf_luajit_read(v, &word, at, sizeof word) ? word : 0;
 }
 
-/* Word i of the C stack below the running thread's frame there, as in words, also if it is not among them; 0 if it is below the stack
- * pointer. */
+/* Word i of the C stack below the running thread's frame, counted downwards as in `words`, which need not have it; 0 if it is below the
+ * stack pointer. */
 static inline uint64_t pf_luajit_c_word(const struct pf_luajit_view *v, uint32_t i)
 {
 	const uint64_t at = v->cframe - (uint64_t)PF_LUAJIT_SLOT * (i + 1);
@@ -126,6 +143,20 @@ int pf_luajit_function_at(const struct pf_luajit_view *v, uint64_t base, struct 
 int pf_luajit_function_of_code(const struct pf_luajit_view *v, uint64_t code, struct pf_luajit_function *f);
 /* Is pc a return address in its code? */
 int pf_luajit_holds(const struct pf_luajit_function *f, uint64_t pc);
+/* The line of the instruction before pc, which is one of the function, as a distance from the function's first line: its place, 0 if
+ * there is none; and its size. */
+static inline unsigned pf_luajit_line_size(const struct pf_luajit_function *f)
+{
+	return f->lines < 1 << 8 ? 1 : f->lines < 1 << 16 ? 2 : 4;
+}
+
+static inline uint64_t pf_luajit_line_place(const struct pf_luajit_function *f, uint64_t pc)
+{
+	const uint64_t index = (pc - f->code) / PF_LUAJIT_INSTRUCTION - 1;
+
+	return f->lineinfo && index ? f->lineinfo + (index - 1) * pf_luajit_line_size(f) : 0; /* the header has no entry */
+}
+
 /* The line of the instruction before pc; 0 if it has none. */
 uint32_t pf_luajit_line(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t pc);
 /* The base of the caller, from a return address in Lua code. */

@@ -14,7 +14,6 @@ enum {
 };
 
 static const uint64_t REACH = 64u << 20; /* bytes of a C stack */
-static const uint64_t NEAR = UINT64_C(1) << 32;
 static const uint64_t UNPROTECTED = UINT64_MAX;
 
 /* A function on the stack, its prototype or code. */
@@ -23,20 +22,21 @@ struct call {
 	uint64_t previous, pc;
 };
 
-int pf_puc_stack_word(struct pf_puc_unwinder *w, uint64_t address, uint64_t *v)
+int pf_puc_look_at_stack(struct pf_puc_unwinder *w, uint64_t address)
 {
 	const unsigned size = w->l->pointer;
-	const uint64_t at = address - w->words_at, end = (uint64_t)w->words * size;
+	const uint64_t stack_end = w->r ? w->r->stack_end : 0; /* a learner has no registers */
 
-	if (at >= end || at + size > end) { /* a damaged address need not be aligned */
-		w->words_at = address;
-		w->words = PF_PUC_CHUNK;
-		/* The last words of a stack are fewer. */
-		while (pf_puc_copy(w, w->bytes, address, w->words * size) < 0)
-			if ((w->words /= 2) == 0)
-				return -1;
-	}
-	*v = pf_puc_word(w, w->bytes, (unsigned)(address - w->words_at));
+	if (stack_end && (address >= stack_end || stack_end - address < size))
+		return -1;
+	w->words_at = address;
+	w->words = PF_PUC_CHUNK;
+	if (stack_end && (stack_end - address) / size < w->words)
+		w->words = (unsigned)((stack_end - address) / size);
+	/* The last words of a stack are fewer. */
+	while (pf_puc_copy(w, w->bytes, address, w->words * size) < 0)
+		if ((w->words /= 2) == 0)
+			return -1;
 	return 0;
 }
 
@@ -46,7 +46,7 @@ int pf_puc_stack_word(struct pf_puc_unwinder *w, uint64_t address, uint64_t *v)
 static int function(const struct pf_puc_unwinder *w, uint64_t func, struct pf_place *place)
 {
 	const struct pf_puc_layout *l = w->l;
-	uint8_t bytes[PF_PUC_MOST_VALUE];
+	uint8_t bytes[PF_PUC_MOST_VALUE], closure[PF_PUC_MOST_HEAD];
 	uint64_t object;
 	unsigned kind;
 
@@ -62,13 +62,15 @@ static int function(const struct pf_puc_unwinder *w, uint64_t func, struct pf_pl
 	}
 	if (bytes[l->value.tag] != l->value.lua && bytes[l->value.tag] != l->value.c)
 		return PF_UNWIND_BROKEN;
-	kind = pf_puc_byte_at(w, object + l->closure.kind);
+	if (pf_puc_copy(w, closure, object, l->closure.size) < 0)
+		return PF_UNWIND_UNREADABLE;
+	kind = closure[l->closure.kind];
 	if (kind != l->closure.c && kind != l->closure.lua)
-		return kind > UINT8_MAX ? PF_UNWIND_UNREADABLE : PF_UNWIND_BROKEN;
+		return PF_UNWIND_BROKEN;
 	if (kind == l->closure.lua)
 		place->kind = PF_PLACE_LUA;
-	place->function = pf_puc_pointer_at(w, object + (kind == l->closure.c ? l->closure.code : l->closure.proto));
-	return place->function ? PF_UNWIND_COMPLETE : PF_UNWIND_UNREADABLE;
+	place->function = pf_puc_word(w, closure, kind == l->closure.c ? l->closure.code : l->closure.proto);
+	return place->function ? PF_UNWIND_COMPLETE : PF_UNWIND_BROKEN;
 }
 
 static int read_call(const struct pf_puc_unwinder *w, const struct pf_puc_thread *t, uint64_t ci, struct call *c)
@@ -89,60 +91,73 @@ static int read_call(const struct pf_puc_unwinder *w, const struct pf_puc_thread
 }
 
 /* Find the text and the length of a chunk's name. */
-static void name(const struct pf_puc_unwinder *w, uint64_t string, struct pf_place *place)
+static void read_name(struct pf_puc_unwinder *w, uint64_t string)
 {
 	const struct pf_puc_layout *l = w->l;
+	uint8_t head[PF_PUC_MOST_HEAD];
 
-	place->source_size = 0;
-	if (!string)
+	w->source = string;
+	w->source_size = 0;
+	w->source_text = string ? string + l->string.text : 0;
+	if (!string || pf_puc_copy(w, head, string, l->string.text) < 0)
 		return;
-	if (l->string.kind != PF_PUC_NONE && pf_puc_byte_at(w, string + l->string.kind) == l->string.is_short)
-		place->source_size = pf_puc_byte_at(w, string + l->string.short_size) & UINT8_MAX;
+	if (l->string.kind != PF_PUC_NONE && head[l->string.kind] == l->string.is_short)
+		w->source_size = head[l->string.short_size];
 	else
-		place->source_size = (uint32_t)pf_puc_pointer_at(w, string + l->string.size);
-	place->source = string + l->string.text;
+		w->source_size = (uint32_t)pf_puc_word(w, head, l->string.size);
+}
+
+/* Make it the last prototype. Returns 0 or -EFAULT. */
+static int read_proto(struct pf_puc_unwinder *w, uint64_t at)
+{
+	uint64_t string;
+
+	if (at == w->proto_at)
+		return 0;
+	w->proto_at = 0;
+	if (pf_puc_copy(w, w->proto, at, w->l->proto.size) < 0)
+		return -1;
+	w->proto_at = at;
+	string = pf_puc_word(w, w->proto, w->l->proto.source);
+	if (string != w->source)
+		read_name(w, string);
+	return 0;
 }
 
 /* A Lua function's place. live: it is the innermost one. */
 static int lua_place(struct pf_puc_unwinder *w, const struct pf_puc_thread *t, struct call *c, int live)
 {
 	const struct pf_puc_layout *l = w->l;
-	uint8_t proto[PF_PUC_MOST_FIELDS];
 
-	if (pf_puc_copy(w, proto, c->place.function, l->proto.size) < 0)
+	if (read_proto(w, c->place.function) < 0)
 		return PF_UNWIND_UNREADABLE;
 	if (live && l->thread.pc != PF_PUC_NONE)
 		c->pc = pf_puc_pointer_at(w, t->at + l->thread.pc);
 	if (live)
-		c->pc = pf_puc_live_pc(w, t, proto, c->pc);
-	c->place.linedefined = (int32_t)pf_puc_number(proto, l->proto.linedefined);
-	c->place.line = c->place.end = pf_puc_line(w, proto, c->pc);
-	name(w, pf_puc_word(w, proto, l->proto.source), &c->place);
+		c->pc = pf_puc_live_pc(w, t, w->proto, c->pc);
+	c->place.linedefined = (int32_t)pf_puc_number(w->proto, l->proto.linedefined);
+	c->place.line = c->place.end = pf_puc_line(w, w->proto, c->pc);
+	c->place.source = w->source_text;
+	c->place.source_size = w->source_size;
 	return PF_UNWIND_COMPLETE;
 }
 
 /* --- threads -------------------------------------------------------------------------------------------------------- */
 
-/* Can this be the address of a thread? A fault costs a thousand times as much as a read, and many words are no addresses at all,
- * or halves of old ones. So only addresses near the global state and near the C stack, where memory is mapped, are read. */
-static int may_be_thread(const struct pf_puc_unwinder *w, uint64_t x)
+static inline int may_be_thread(const struct pf_puc_unwinder *w, uint64_t x)
 {
-	const uint64_t global = w->global;
-
-	if (x % w->l->pointer != 0 || (uint32_t)x == 0)
+	if (x >= w->r->sp && x < w->r->stack_end)
 		return 0;
-	if (x - global + NEAR < 2 * NEAR || (x ^ w->r->sp) >> 40 == 0)
-		return 1;
-	return global >> 40 != 0 && (x ^ global) >> 44 == 0; /* an allocator may use a separate region for each size */
+	return x % w->l->pointer == 0 && pf_may_be_thread(w->global, w->r->sp, x);
 }
 
-/* Is x a thread of our state that is in a call and uses some of the C stack above an address? */
+/* Is x, which may be one, a thread of our state that is in a call and uses some of the C stack above an address? */
 static int is_active(const struct pf_puc_unwinder *w, uint64_t x, uint64_t above, struct pf_puc_thread *t)
 {
 	const struct pf_puc_layout *l = w->l;
 	struct call c;
 
-	if (!may_be_thread(w, x) || pf_puc_pointer_at(w, x + l->thread.global) != w->global ||
+	if (pf_puc_pointer_at(w, x + l->thread.global) != w->global ||
 	    pf_puc_byte_at(w, x + l->thread.type) != l->thread.is_thread)
 		return 0;
 	t->at = x;
@@ -151,7 +166,8 @@ static int is_active(const struct pf_puc_unwinder *w, uint64_t x, uint64_t above
 	 * failed, but its status tells. */
 	if (t->error == 0 && pf_puc_byte_at(w, x + l->thread.status) == 0)
 		t->error = UNPROTECTED;
-	else if (t->error <= above || t->error - above > REACH)
+	else if (t->error <= above || t->error - above > REACH ||
+		(x >= w->r->sp && x < t->error)) /* a frame of the C stack, whose words look like a thread */
 		return 0;
 	t->ci = pf_puc_pointer_at(w, x + l->thread.ci);
 	t->base = l->call.previous != PF_PUC_NONE ? x + l->thread.base : pf_puc_pointer_at(w, x + l->thread.base);
@@ -162,11 +178,11 @@ static int is_active(const struct pf_puc_unwinder *w, uint64_t x, uint64_t above
 	return 1;
 }
 
-static int consider(const struct pf_puc_unwinder *w, uint64_t x, uint64_t above, struct pf_puc_thread *best)
+static inline int consider(const struct pf_puc_unwinder *w, uint64_t x, uint64_t above, struct pf_puc_thread *best)
 {
 	struct pf_puc_thread t;
 
-	if (x == best->at || !is_active(w, x, above, &t) || (best->at && t.error >= best->error))
+	if (x == best->at || !may_be_thread(w, x) || !is_active(w, x, above, &t) || (best->at && t.error >= best->error))
 		return 0;
 	*best = t;
 	return 1;
@@ -201,11 +217,17 @@ static void scan(struct pf_puc_unwinder *w, uint64_t from, unsigned most, struct
 static void find(struct pf_puc_unwinder *w, struct pf_puc_thread *best)
 {
 	const uint64_t sp = w->r->sp;
+	const unsigned n = w->r->n < PF_REGISTERS ? w->r->n : PF_REGISTERS;
 
 	best->at = 0;
-	for (unsigned i = 0; i < w->r->n && i < PF_REGISTERS; i++)
-		consider(w, w->r->general[i], sp, best);
-	if (!best->at || !best->in_lua)
+	best->in_lua = 0;
+	for (unsigned i = 0; i < n && !best->in_lua; i++)
+		if (w->r->kept >> i & 1) /* the interpreter's loop mostly has it there */
+			consider(w, w->r->general[i], sp, best);
+	for (unsigned i = 0; i < n && !best->in_lua; i++)
+		if (!(w->r->kept >> i & 1))
+			consider(w, w->r->general[i], sp, best);
+	if (!best->in_lua)
 		scan(w, sp, best->at ? MORE_WORDS : MOST_WORDS, best);
 	/* A C function may use more words of the C stack than are searched. */
 	if (!best->at && w->l->main != PF_PUC_NONE)

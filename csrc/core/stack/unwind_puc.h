@@ -6,8 +6,8 @@
 #include "core/stack/unwind.h"
 
 enum { PF_PUC_NONE = UINT16_MAX }; /* the structure has no such field */
-/* Bytes that the unwinder reads at most of a CallInfo or a Proto, and of a TValue. */
-enum { PF_PUC_MOST_FIELDS = 192, PF_PUC_MOST_VALUE = 16 };
+/* Bytes that the unwinder reads at most of a CallInfo or a Proto, of a TValue, and of a closure or before the characters of a string. */
+enum { PF_PUC_MOST_FIELDS = 192, PF_PUC_MOST_VALUE = 16, PF_PUC_MOST_HEAD = 64 };
 
 /* The pc is the address of the next instruction. Some compilers keep that of the running one. */
 enum pf_puc_kept { PF_PUC_NOT_KEPT, PF_PUC_NEXT, PF_PUC_CURRENT };
@@ -31,6 +31,7 @@ struct pf_puc_layout {
 	struct {
 		uint64_t from, end;               /* the code of the interpreter's loop; 0: savedpc is always right */
 		const struct pf_code *code;
+		uint8_t unknown; /* this is another build of the interpreter, so that its loop is somewhere else */
 		struct pf_puc_pc running, called; /* while it runs itself, and while it has called a C function */
 	} loop;
 	struct { /* lua_State */
@@ -53,6 +54,7 @@ struct pf_puc_layout {
 	} value;
 	struct { /* Closure: the byte that distinguishes Lua from C, and its values */
 		uint16_t kind, proto, code;
+		uint16_t size; /* bytes that hold all of these */
 		uint8_t lua, c;
 	} closure;
 	struct { /* Proto */
@@ -62,7 +64,7 @@ struct pf_puc_layout {
 		uint16_t linedefined, source;
 		uint16_t size;            /* bytes that hold all of these */
 	} proto;
-	struct { /* TString: its characters; its length, which short strings may have in a byte */
+	struct { /* TString: its characters, after all else; its length, which short strings may have in a byte */
 		uint16_t text, size;
 		uint16_t kind, short_size; /* PF_PUC_NONE: all have it in `size` */
 		uint8_t is_short;

@@ -23,6 +23,10 @@ struct pf_puc_unwinder {
 	uint64_t words_at;
 	unsigned words;
 	uint8_t bytes[PF_PUC_CHUNK * 8];
+	/* The prototype of the last Lua function, and its name: functions call themselves, and others of their chunk. */
+	uint64_t proto_at, source, source_text;
+	uint32_t source_size;
+	uint8_t proto[PF_PUC_MOST_FIELDS];
 };
 
 struct pf_puc_thread {
@@ -72,8 +76,19 @@ static inline unsigned pf_puc_byte_at(const struct pf_puc_unwinder *w, uint64_t 
 	return pf_puc_copy(w, &byte, address, 1) < 0 ? UINT8_MAX + 1u : byte;
 }
 
+/* Look at the words of the C stack from an address on. Returns 0 or -EFAULT. */
+int pf_puc_look_at_stack(struct pf_puc_unwinder *w, uint64_t address);
+
 /* A word of the C stack. Returns 0 or -EFAULT. */
-int pf_puc_stack_word(struct pf_puc_unwinder *w, uint64_t address, uint64_t *v);
+static inline int pf_puc_stack_word(struct pf_puc_unwinder *w, uint64_t address, uint64_t *v)
+{
+	const uint64_t at = address - w->words_at, end = (uint64_t)w->words * w->l->pointer;
+
+	if ((at >= end || at + w->l->pointer > end) && pf_puc_look_at_stack(w, address) < 0) /* a damaged address need not be aligned */
+		return -1;
+	*v = pf_puc_word(w, w->bytes, (unsigned)(address - w->words_at));
+	return 0;
+}
 
 /* The pc in the innermost function: the address after the running instruction. saved: the pc that Lua saved last */
 uint64_t pf_puc_live_pc(struct pf_puc_unwinder *w, const struct pf_puc_thread *t, const uint8_t *proto, uint64_t saved);

@@ -40,7 +40,7 @@ static uint32_t add_up(const struct pf_puc_unwinder *w, const uint8_t *proto, ui
 		if (pf_puc_copy(w, step, steps + from, some) < 0)
 			return 0;
 		for (uint32_t i = 0; i < some; i++)
-			line = (uint32_t)((int32_t)line + step[i]);
+			line = (uint32_t)(line + (int64_t)step[i]); /* damaged memory may have any line */
 		from += some;
 	}
 	return line;
@@ -138,6 +138,7 @@ static int find_loop(struct pf_puc_unwinder *w, const struct pf_puc_thread *t, s
 
 	memset(f, 0, sizeof *f);
 	f->r = *w->r;
+	f->seen = w->u->seen;
 	f->r.n = f->r.n < PF_REGISTERS ? f->r.n : PF_REGISTERS;
 	for (unsigned i = 0; i < MOST_FRAMES && f->r.sp < t->error; i++) {
 		if (in_loop(w, f->r.ip))
@@ -158,6 +159,35 @@ static int find_loop(struct pf_puc_unwinder *w, const struct pf_puc_thread *t, s
 	return 0;
 }
 
+/* The pc in an unknown build of the interpreter: in a register, preferably one that C functions save, or in the innermost word of the
+ * C stack that is the address of one of the function's instructions. If one of them has the saved pc, that is current. */
+static uint64_t guess(struct pf_puc_unwinder *w, const struct pf_puc_thread *t, const uint8_t *proto, uint64_t saved)
+{
+	const uint64_t first = pf_puc_word(w, proto, w->l->proto.code) + INSTRUCTION;
+	const uint32_t n = instructions(w, proto);
+	uint64_t found = 0, kept = 0, v;
+
+	for (unsigned i = 0; i < w->r->n && i < PF_REGISTERS; i++) {
+		v = w->r->general[i];
+		if (v == saved)
+			return saved;
+		if (is_instruction(v, first, n))
+			*(w->r->kept >> i & 1 ? &kept : &found) = v;
+	}
+	found = kept ? kept : found;
+	if (found)
+		return found;
+	for (uint64_t at = w->r->sp; at < t->error && at - w->r->sp < PC_WORDS * sizeof v; at += w->l->pointer) {
+		if (pf_puc_stack_word(w, at, &v) < 0)
+			break;
+		if (v == saved)
+			return saved;
+		if (!found && is_instruction(v, first, n))
+			found = v;
+	}
+	return found ? found : saved;
+}
+
 /* The pc of the innermost function: of the instruction after the one that runs. */
 uint64_t pf_puc_live_pc(struct pf_puc_unwinder *w, const struct pf_puc_thread *t, const uint8_t *proto, uint64_t saved)
 {
@@ -167,6 +197,8 @@ uint64_t pf_puc_live_pc(struct pf_puc_unwinder *w, const struct pf_puc_thread *t
 
 	if (saved - code > (uint64_t)instructions(w, proto) * INSTRUCTION) /* the call is beginning: the pc is still the caller's */
 		saved = code;
+	if (l->loop.unknown)
+		return guess(w, t, proto, saved);
 	if (!l->loop.from || !find_loop(w, t, &f))
 		return saved;
 	return pf_puc_pc_in(w, &f, proto, f.called ? &l->loop.called : &l->loop.running, saved);

@@ -11,7 +11,7 @@
 enum {
 	SNAP_FRAME = 0x10000,
 	TRACES_MOST = 1 << 16, SNAPSHOTS_MOST = 1 << 14,
-	CONSTANTS_MOST = 2048, PARENTS_MOST = 64,
+	PARENTS_MOST = 64,
 	FUNCTION_MOST = 4 << 20, /* bytes */
 };
 
@@ -83,6 +83,7 @@ int pf_trace_read_snapshot(const struct pf_luajit_view *v, const struct pf_trace
 		return 0;
 	s->map = (uint32_t)pf_trace_field(b, 0, 4);
 	s->ref = (uint32_t)pf_trace_field(b, 4, 2);
+	s->slots = b[8];
 	s->entries = b[10];
 	if ((uint64_t)s->map + s->entries + 2 > t->map_n || !pf_luajit_read(v, &pc_base, t->map + ((uint64_t)s->map + s->entries) * 4, sizeof pc_base))
 		return 0;
@@ -145,7 +146,7 @@ uint32_t pf_trace_snapshot_at(const struct pf_luajit_view *v, const struct pf_tr
  * trace has compared the called function, or its prototype, to which the trace has returned. */
 static int among_constants(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t pc, struct pf_luajit_function *f)
 {
-	for (uint32_t ref = PF_TRACE_IR_BIAS, i = 0; ref > t->ir_low && i < CONSTANTS_MOST; i++) {
+	for (uint32_t ref = PF_TRACE_IR_BIAS; ref > t->ir_low && v->memo->constants < PF_LUAJIT_CONSTANTS; v->memo->constants++) {
 		const uint64_t word = pf_luajit_word(v, t->ir + (uint64_t)--ref * PF_TRACE_IR_SIZE);
 
 		if (pc - word > FUNCTION_MOST)
@@ -177,16 +178,31 @@ int pf_trace_function(const struct pf_luajit_view *v, const struct pf_trace *t, 
 	return 0;
 }
 
-uint32_t pf_trace_instruction(const struct pf_luajit_view *v, uint64_t pc)
+uint32_t pf_trace_original(const struct pf_luajit_view *v, uint64_t pc, uint32_t code)
 {
 	struct pf_trace t;
+
+	return pf_trace_is_loop(v->l, code) && pf_trace_read_numbered(v, code >> 16, &t) && t.start == pc ? t.start_ins : code;
+}
+
+uint32_t pf_trace_instruction(const struct pf_luajit_view *v, uint64_t pc)
+{
 	uint32_t code;
 
-	if (!pf_luajit_read(v, &code, pc, sizeof code))
-		return 0;
-	return pf_trace_is_loop(v->l, code) && pf_trace_read_numbered(v, code >> 16, &t) && t.start == pc
-		       ? t.start_ins
-		       : code;
+	return pf_luajit_read(v, &code, pc, sizeof code) ? pf_trace_original(v, pc, code) : 0;
+}
+
+unsigned pf_trace_frame_size(const struct pf_luajit_view *v, const struct pf_trace_slots *slots, unsigned base, uint64_t *pc)
+{
+	const uint64_t link = pf_trace_value(v, slots, base - 1);
+
+	if ((link & PF_LINK_MASK) == PF_LINK_LUA) {
+		*pc = link;
+		return 2 + (pf_trace_instruction(v, link - PF_LUAJIT_INSTRUCTION) >> 8 & 0xff);
+	}
+	if ((link & PF_LINK_MASK_P) == PF_LINK_CONTINUATION)
+		*pc = base > 4 ? pf_trace_value(v, slots, base - 3) : 0;
+	return (unsigned)(link >> 3 & 0xff);
 }
 
 /* --- frames --------------------------------------------------------------------------------------------------------- */
@@ -197,6 +213,9 @@ struct position {
 	uint64_t offset;
 	int called; /* a function runs that the code has called */
 	struct pf_luajit_lines lines; /* of its innermost function, if they are already known; else 0 */
+	/* Those of the whole code of snapshot k, as in struct pf_trace_place. */
+	uint64_t code;
+	struct pf_trace_stretch whole;
 };
 
 static struct pf_luajit_lines lines_at(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f,
@@ -207,7 +226,8 @@ static struct pf_luajit_lines lines_at(const struct pf_luajit_view *v, const str
 	if (at->lines.first)
 		return at->lines;
 	if (at->offset != AT_EXIT) {
-		const struct pf_trace_stretch stretch = pf_trace_lines_at(v, t, f, at->k, s, at->offset);
+		const struct pf_trace_stretch stretch =
+			pf_trace_lines_at(v, t, f, at->k, s, at->offset, at->code == f->code ? &at->whole : NULL);
 
 		return at->called && stretch.calls.first ? stretch.calls : stretch.all;
 	}
@@ -238,8 +258,14 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, struct po
 		pf_luajit_frames(v, base, 0, &lines);
 		return;
 	}
-	if (calls)
-		pf_trace_find_caller(v, t, base, position.k, &s);
+	v->memo->operators = calls ? pf_trace_operators(v, t) : 0;
+	if (calls) {
+		struct pf_trace_place place = {.s = s};
+
+		pf_trace_place_of_call(v, t, base, position.k, &place);
+		s = place.s;
+		position.lines = place.lines;
+	}
 	if (v->vmstate == PF_LUAJIT_COLLECTOR && pf_trace_allocations(v, t, base, &position.k, &s, &position.lines)) {
 		/* The collector runs on behalf of the allocations, whichever line called it. */
 	} else if (!leaves && s.base == 2 && position.k + 1 < t->snapshots_n && pf_luajit_function_at(v, base, &f) && !pf_luajit_holds(&f, s.pc + 4)) {
@@ -256,6 +282,9 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, struct po
 		if (pf_trace_find_place(v, t, base, position.k, position.offset, &place)) {
 			s = place.s;
 			position.lines = place.lines;
+		} else {
+			position.code = place.code;
+			position.whole = place.whole;
 		}
 	}
 	pf_trace_read_slots(v, t, &s, &slots);
@@ -281,15 +310,8 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, struct po
 			if (!pf_luajit_found(v, &f, &lines))
 				return;
 		}
-		if ((link & PF_LINK_MASK) == PF_LINK_LUA) {
-			pc = link;
-			size = 2 + (pf_trace_instruction(v, link - PF_LUAJIT_INSTRUCTION) >> 8 & 0xff);
-		} else {
-			if ((link & PF_LINK_MASK_P) == PF_LINK_CONTINUATION)
-				pc = at > 4 && pf_trace_knows(&slots, at - 3) ? pf_trace_value(v, &slots, at - 3) : 0;
-			v->skip = (link & PF_LINK_MASK_P) == PF_LINK_VARARG;
-			size = (unsigned)(link >> 3 & 0xff);
-		}
+		size = pf_trace_frame_size(v, &slots, at, &pc);
+		v->skip = (link & PF_LINK_MASK_P) == PF_LINK_VARARG;
 		if (!size || size > at - 2) {
 			pf_luajit_fail(v, PF_UNWIND_BROKEN);
 			return;
@@ -384,15 +406,17 @@ static uint64_t base_of_exit(const struct pf_luajit_view *v, const struct pf_tra
 /* A trace is being left: its exit stub or the common exit handler runs. */
 static int find_exit(const struct pf_luajit_view *v, struct pf_trace *t, uint32_t *k, uint64_t *base)
 {
-	const struct pf_registers *r = v->r;
 	uint32_t from[2]; /* the trace's number, and that of its exit */
 
 	if (v->vmstate >= 0)
 		return *base && pf_trace_exit_number(v, t, k);
-	if (v->vmstate != PF_LUAJIT_EXIT || !v->l->trace_exit || !pf_luajit_read(v, from, v->global + v->l->trace_exit, sizeof from))
+	if (v->vmstate != PF_LUAJIT_EXIT)
 		return 0;
-	if (*base && (from[0] != (uint32_t)r->general[PF_TRACE_EXIT_TRACE] || from[1] != (uint32_t)r->general[PF_TRACE_EXIT]))
-		return 0; /* these are still an earlier exit's numbers */
+	/* The handler has the numbers in registers until it clears the base. It stores them after it has set vmstate. */
+	if (*base)
+		pf_trace_exit_registers(v->r, from);
+	else if (!v->l->trace_exit || !pf_luajit_read(v, from, v->global + v->l->trace_exit, sizeof from))
+		return 0;
 	*k = from[1];
 	if (!pf_trace_read_numbered(v, from[0], t) || *k >= t->snapshots_n)
 		return 0;

@@ -15,12 +15,11 @@ enum {
 };
 
 /* The machine code of traces: the unit of the snapshots' offsets in it; the size of a mark (see pf_trace_lines_at) and of its
- * test, which is the same in all marks of a trace; the registers that have the numbers of the trace and of the exit in the common
- * exit handler. */
+ * test, which is the same in all marks of a trace. */
 #if defined(__aarch64__)
-enum { PF_TRACE_OFFSET = 4, PF_TRACE_MARK = 12, PF_TRACE_TEST = 8, PF_TRACE_EXIT_TRACE = 1, PF_TRACE_EXIT = 0 };
+enum { PF_TRACE_OFFSET = 4, PF_TRACE_MARK = 12, PF_TRACE_TEST = 8 };
 #else
-enum { PF_TRACE_OFFSET = 1, PF_TRACE_MARK = 14, PF_TRACE_TEST = 8, PF_TRACE_EXIT_TRACE = PF_X86_RCX, PF_TRACE_EXIT = PF_X86_RAX };
+enum { PF_TRACE_OFFSET = 1, PF_TRACE_MARK = 14, PF_TRACE_TEST = 8 };
 #endif
 
 /* An unsigned number of up to 8 bytes. */
@@ -49,6 +48,7 @@ struct pf_trace {
 
 struct pf_snapshot {
 	uint32_t map, ref, entries;
+	unsigned slots; /* the map has entries for some of this many slots */
 	unsigned base; /* slot of the innermost frame's base; slot 2 is the base of the frame in memory */
 	uint64_t pc;   /* the address of the next instruction */
 };
@@ -105,19 +105,25 @@ unsigned pf_trace_return(const struct pf_luajit_view *v, const struct pf_trace *
 unsigned pf_trace_call_number(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t begins, uint32_t ends, uint64_t offset, unsigned n);
 /* The trace whose exit's stub or common exit handler runs, and the number of the exit. */
 int pf_trace_exit_number(const struct pf_luajit_view *v, struct pf_trace *t, uint32_t *k);
+/* The same after the common exit handler has set vmstate, and until it clears the trace base: the numbers of the trace and of the exit. */
+void pf_trace_exit_registers(const struct pf_registers *r, uint32_t from[2]);
 
 /* The reads return 0 if the memory cannot be read, or its content is invalid. */
 int pf_trace_offset(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t k, uint32_t *offset);
 int pf_trace_read_numbered(const struct pf_luajit_view *v, uint32_t number, struct pf_trace *t);
 int pf_trace_read_snapshot(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t k, struct pf_snapshot *s);
 void pf_trace_read_slots(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s, struct pf_trace_slots *slots);
+/* The size in slots of the frame that has this base, from its link; 0 if the link is invalid. *pc becomes the address at which its
+ * caller continues, 0 if that is unknown; it stays as it is if the caller is no function of Lua. */
+unsigned pf_trace_frame_size(const struct pf_luajit_view *v, const struct pf_trace_slots *slots, unsigned base, uint64_t *pc);
 /* The last snapshot whose code begins at the offset or before it. */
 uint32_t pf_trace_snapshot_at(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t offset);
-/* The instruction at an address; if a trace has replaced it, the original one. */
+/* The instruction at an address; if a trace has replaced it, the original one. The latter also for one that was read there. */
 uint32_t pf_trace_instruction(const struct pf_luajit_view *v, uint64_t pc);
+uint32_t pf_trace_original(const struct pf_luajit_view *v, uint64_t pc, uint32_t code);
 
-/* The function that contains the next instruction, pc: the snapshot's constant, if it is known, else a function among the constants of
- * the trace or of the traces from which it branches, which had to compare it. */
+/* The function that contains the next instruction, pc: the snapshot's constant, if it is known; else it is searched among the constants
+ * of the trace and of those from which it branches, since compiled code compares a function with a constant before it enters it. */
 int pf_trace_function(const struct pf_luajit_view *v, const struct pf_trace *t, int known, uint64_t value, uint64_t pc,
 		      struct pf_luajit_function *f);
 
@@ -137,14 +143,25 @@ static inline void pf_trace_widen(struct pf_luajit_lines *lines, uint32_t line)
 		lines->last = line;
 }
 
+static inline void pf_trace_widen_both(struct pf_luajit_lines *to, const struct pf_luajit_lines *lines)
+{
+	pf_trace_widen(to, lines->first);
+	pf_trace_widen(to, lines->last);
+}
+
 /* The lines of snapshot k's code in its innermost function. */
 struct pf_trace_stretch pf_trace_lines(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
 				       const struct pf_snapshot *s);
-/* The same, for the instruction at this offset. */
+/* The same, for the instruction at this offset. whole: those of the snapshot's whole code, NULL if they are not known yet */
 struct pf_trace_stretch pf_trace_lines_at(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
-					  const struct pf_snapshot *s, uint64_t offset);
+					  const struct pf_snapshot *s, uint64_t offset, const struct pf_trace_stretch *whole);
 /* Count the marks between two offsets in the code, and those of them up to another offset. */
 uint32_t pf_trace_marks(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t begins, uint32_t ends, uint64_t offset, uint32_t *before);
+/* The code of snapshot k is in the copy of the loop whose instruction is `loop`, and has the references [*from, *end). If it has marks,
+ * limit them to the part between two marks that has the offset. Returns 1; 0 if there are no marks; -1 if the machine code has more
+ * or fewer marks than the references. */
+int pf_trace_between_marks(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t loop, uint32_t k, uint64_t offset, uint32_t *from,
+			   uint32_t *end);
 /* The snapshot before which the code of snapshot k ends, in this trace. */
 int pf_trace_next_snapshot(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t k, struct pf_snapshot *next);
 /* The snapshot of an instruction, among the first n. */
@@ -163,11 +180,16 @@ enum pf_trace_work pf_trace_work_between(const struct pf_luajit_view *v, const s
 int pf_trace_may_go_back(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t pc);
 /* Does a comparison follow this snapshot? Then its address may be that of the branch that was not taken. */
 int pf_trace_begins_with_comparison(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s);
-/* May the function call C code from one instruction on, until it reaches another, or until it returns if that is 0? */
-int pf_trace_calls_between(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, uint64_t to);
-/* The code of snapshot k, *s, has called a function. If the code up to the next snapshot enters or leaves functions of Lua, change *s
- * to the state in that one of them that calls. */
-void pf_trace_find_caller(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, uint32_t k, struct pf_snapshot *s);
+/* The lines on which the function may call C code from one instruction on, until it reaches another, or until it returns if that is 0.
+ * If there are none, the first is 0. */
+struct pf_luajit_lines pf_trace_calls_between(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, uint64_t to);
+/* Operators, as bits. */
+enum pf_trace_operator {
+	PF_TRACE_ADD = 1, PF_TRACE_SUBTRACT = 2, PF_TRACE_MULTIPLY = 4, PF_TRACE_DIVIDE = 8, PF_TRACE_MINUS = 32, PF_TRACE_EQUALITY = 64,
+	PF_TRACE_INDEX = 128, PF_TRACE_OPERATORS = 255,
+};
+/* The operators whose metamethods the compiler has looked up for the trace, but for PF_TRACE_INDEX, where a table is more likely. */
+unsigned pf_trace_operators(const struct pf_luajit_view *v, const struct pf_trace *t);
 /* A call returns to the byte after this offset in the code of snapshot k. If that is a loop's copy of the recorded code, return the
  * snapshot of the recorded call, which is more precise; else k. */
 uint32_t pf_trace_recorded_call(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t k, uint64_t offset);
@@ -180,10 +202,24 @@ int pf_trace_allocations(const struct pf_luajit_view *v, const struct pf_trace *
 struct pf_trace_place {
 	struct pf_snapshot s;
 	struct pf_luajit_lines lines;
+	uint64_t code; /* of a function in which the snapshot's whole code has these lines; 0: none */
+	struct pf_trace_stretch whole;
 };
 /* The code at an offset is in the stretch of snapshot k, *s. Find the innermost function and the fewest lines that have it for
  * sure. Returns 0 if these are the snapshot's function and the lines of pf_trace_lines_at. */
 int pf_trace_find_place(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, uint32_t k, uint64_t offset,
 			struct pf_trace_place *place);
+/* The place of snapshot k's whole code. Sets crosses if the code enters or leaves functions. */
+int pf_trace_place_of(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, uint32_t k, struct pf_trace_place *place, int *crosses);
+/* Make a place the innermost one that has both. */
+int pf_trace_join(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, struct pf_trace_place *place,
+		  const struct pf_trace_place *other);
+/* The place of the code at an offset, of snapshot k, in the copy of a loop which begins at snapshot `loop`. Returns 0 if it is unknown. */
+int pf_trace_place_of_copy(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, uint32_t k, uint64_t offset, uint32_t loop,
+			   struct pf_trace_place *place);
+/* The code of snapshot k, place->s, has called a C function. If the code up to the next snapshot enters or leaves functions of Lua,
+ * place->s becomes the state in the one of them that calls. If several call, it is the outermost of these, and place->lines are the lines
+ * of all their calls in it. Otherwise place->lines are 0, and pf_trace_lines_at has the lines. */
+void pf_trace_place_of_call(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, uint32_t k, struct pf_trace_place *place);
 
 #endif

@@ -3,7 +3,8 @@
  * A trace of a loop has its body twice: the first iteration as it was recorded, and a copy for the others. While it copies, the
  * compiler drops each snapshot after which no code can exit, so a stretch of the copy may go on in other functions than its
  * snapshot's: that of the last call in the body, for example. The recorded body has a snapshot near each of its calls, and
- * instructions with side effects are copied in their order, so the call in the copy is found in the recorded body by its number. */
+ * instructions with side effects are copied in their order, so the call in the copy is found in the recorded body by its number.
+ * Marks of new lines are copied too. Between two of them, all calls are on one line. */
 #include "core/stack/unwind_trace.h"
 
 enum { READ_AT_ONCE = 64, IR_MOST = 1 << 12, CALLS_MOST = 8 };
@@ -107,11 +108,14 @@ uint32_t pf_trace_recorded_call(const struct pf_luajit_view *v, const struct pf_
 	struct pf_snapshot copy, s, next = {.ref = last};
 	uint32_t begins, ends = t->code_size, recorded;
 	unsigned at;
+	int marks;
 
 	if (!v->l->ir_table || k < loop || loop == 0 || last < PF_TRACE_IR_BIAS || last - PF_TRACE_IR_BIAS > IR_MOST ||
 	    !pf_trace_read_snapshot(v, t, loop, &copy) || !pf_trace_read_snapshot(v, t, k, &s) || !pf_trace_offset(v, t, k, &begins) ||
-	    (k + 1 < t->snapshots_n && (!pf_trace_read_snapshot(v, t, k + 1, &next) || !pf_trace_offset(v, t, k + 1, &ends))) ||
-	    !look(v, t, copy.ref, s.ref, next.ref, last, &calls) || !calls.n)
+	    (k + 1 < t->snapshots_n && (!pf_trace_read_snapshot(v, t, k + 1, &next) || !pf_trace_offset(v, t, k + 1, &ends))))
+		return k;
+	marks = pf_trace_between_marks(v, t, copy.ref, k, offset, &s.ref, &next.ref);
+	if (!look(v, t, copy.ref, s.ref, next.ref, last, &calls) || !calls.n)
 		return k;
 	for (unsigned i = 0; i < calls.n; i++)
 		if (calls.recorded[calls.at[i].kind] != calls.copied[calls.at[i].kind])
@@ -119,10 +123,44 @@ uint32_t pf_trace_recorded_call(const struct pf_luajit_view *v, const struct pf_
 	if (!look(v, t, copy.ref, s.ref, next.ref, copy.ref, &calls))
 		return k;
 	recorded = pf_trace_snapshot_of(v, t, loop, calls.at[0].ref);
-	if (recorded == pf_trace_snapshot_of(v, t, loop, calls.at[calls.n - 1].ref) || marked(v, t, begins))
+	if (recorded == pf_trace_snapshot_of(v, t, loop, calls.at[calls.n - 1].ref) || marks > 0 || (marks == 0 && marked(v, t, begins)))
 		return recorded;
 	at = pf_trace_call_number(v, t, begins, ends, offset, calls.n);
 	return at < calls.n ? pf_trace_snapshot_of(v, t, loop, calls.at[at].ref) : k;
+}
+
+/* The metamethod's name is a constant of the trace, which has compared the metamethod in the operand's metatable. */
+unsigned pf_trace_operators(const struct pf_luajit_view *v, const struct pf_trace *t)
+{
+	enum { CONSTANTS_MOST = 1 << 11, OBJECT = 24, STRING = 4, TYPE = 0x1f, TEXT_MOST = 6 };
+	static const struct {
+		char name[TEXT_MOST];
+		unsigned char operator;
+	} names[] = {{"__add", PF_TRACE_ADD},    {"__sub", PF_TRACE_SUBTRACT}, {"__mul", PF_TRACE_MULTIPLY},
+		     {"__div", PF_TRACE_DIVIDE}, {"__unm", PF_TRACE_MINUS},    {"__eq", PF_TRACE_EQUALITY}};
+	const uint32_t n = PF_TRACE_IR_BIAS - t->ir_low;
+	uint64_t words[READ_AT_ONCE];
+	uint32_t from = 0, end = 0;
+	unsigned found = 0;
+
+	for (uint32_t i = 0; i + 1 < n && i < CONSTANTS_MOST; i++) {
+		char text[TEXT_MOST];
+
+		if (i + 1 >= end) {
+			from = i;
+			end = n - i < READ_AT_ONCE ? n : i + READ_AT_ONCE;
+			if (!pf_luajit_read(v, words, t->ir + ((uint64_t)t->ir_low + i) * PF_TRACE_IR_SIZE, (end - from) * sizeof *words))
+				return 0;
+		}
+		if (pf_trace_ir_op(words[i - from]) != OBJECT || (words[i - from] >> 32 & TYPE) != STRING ||
+		    !pf_luajit_read(v, text, words[i - from + 1] + v->l->string_text, sizeof text))
+			continue;
+		for (unsigned j = 0; j < sizeof names / sizeof *names; j++)
+			if (memcmp(text, names[j].name, strlen(names[j].name) + 1) == 0)
+				found |= names[j].operator;
+		i++; /* the object itself is where the next one would be */
+	}
+	return found;
 }
 
 int pf_trace_function_at(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_trace_slots *slots, uint64_t base,
@@ -133,52 +171,4 @@ int pf_trace_function_at(const struct pf_luajit_view *v, const struct pf_trace *
 	if (s->base == 2 && !pf_trace_knows(slots, 0) && pf_luajit_function_at(v, base, f) && pf_luajit_holds(f, pc))
 		return 1;
 	return pf_trace_function(v, t, pf_trace_knows(slots, s->base - 2), pf_trace_value(v, slots, s->base - 2), pc, f) && !f->id;
-}
-
-/* The code returns to the function of the next snapshot, or to one of those between them. */
-static int find_after_return(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_trace_slots *slots, uint64_t base,
-			     const struct pf_snapshot *next, struct pf_snapshot *s)
-{
-	struct pf_luajit_function f;
-
-	while (pf_trace_function_at(v, t, slots, base, s, &f)) {
-		const uint64_t link = pf_trace_value(v, slots, s->base - 1);
-		unsigned size;
-
-		if (pf_trace_calls_between(v, &f, s->pc, s->base == next->base ? next->pc : 0))
-			return 1;
-		if (s->base <= next->base || !link || (link & PF_LINK_MASK) != PF_LINK_LUA)
-			return 0;
-		size = 2 + (pf_trace_instruction(v, link - PF_LUAJIT_INSTRUCTION) >> 8 & 0xff);
-		if (size > s->base - 2)
-			return 0;
-		s->base -= size;
-		s->pc = link;
-	}
-	return 0;
-}
-
-void pf_trace_find_caller(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, uint32_t k, struct pf_snapshot *s)
-{
-	struct pf_snapshot next, found = *s;
-	struct pf_trace_slots slots;
-	struct pf_luajit_function f;
-	uint64_t pc;
-
-	if (!pf_trace_read_snapshot(v, t, k + 1, &next) || next.base == s->base)
-		return;
-	if (next.base < s->base) {
-		pf_trace_read_slots(v, t, s, &slots);
-		if (find_after_return(v, t, &slots, base, &next, &found))
-			*s = found;
-		return;
-	}
-	/* The code calls the function of the next snapshot, which is a function of Lua. */
-	pf_trace_read_slots(v, t, &next, &slots);
-	pc = pf_trace_return_address(v, &next, &slots, s->base);
-	if (!pc || !pf_trace_function_at(v, t, &slots, base, s, &f) || pf_trace_calls_between(v, &f, s->pc, pc - PF_LUAJIT_INSTRUCTION) ||
-	    !pf_trace_function_at(v, t, &slots, base, &next, &f) || !pf_trace_calls_between(v, &f, f.code + PF_LUAJIT_INSTRUCTION, next.pc))
-		return;
-	*s = next;
-	s->pc = f.code + PF_LUAJIT_INSTRUCTION;
 }

@@ -57,6 +57,17 @@ unsigned pf_trace_return(const struct pf_luajit_view *v, const struct pf_trace *
 	return 0;
 }
 
+/* The instruction MOVZ of a trace's number */
+static int is_load(uint32_t code)
+{
+	return (code & 0xffe00000) == 0x52800000;
+}
+
+static uint32_t loaded(uint32_t code)
+{
+	return code >> 5 & 0xffff;
+}
+
 /* An exit's stub calls the stub of the whole trace, which stores the return address at the stack pointer, and calls the common
  * exit handler, from before the instruction that loads the trace's number. The handler makes room for the registers. */
 int pf_trace_exit_number(const struct pf_luajit_view *v, struct pf_trace *t, uint32_t *k)
@@ -65,8 +76,7 @@ int pf_trace_exit_number(const struct pf_luajit_view *v, struct pf_trace *t, uin
 	const uint64_t from = v->r->general[LINK];
 	uint32_t load;
 
-	if (!pf_luajit_read(v, &load, from, sizeof load) || (load & 0xffe00000) != 0x52800000 || /* MOVZ */
-	    !pf_trace_read_numbered(v, load >> 5 & 0xffff, t))
+	if (!pf_luajit_read(v, &load, from, sizeof load) || !is_load(load) || !pf_trace_read_numbered(v, loaded(load), t))
 		return 0;
 	for (unsigned i = 0; i <= ROOM; i += ROOM) {
 		const uint64_t n = (pf_luajit_word(v, v->r->sp + i) - from) / PF_TRACE_OFFSET - 2;
@@ -76,6 +86,15 @@ int pf_trace_exit_number(const struct pf_luajit_view *v, struct pf_trace *t, uin
 			return 1;
 	}
 	return 0;
+}
+
+/* The handler reads the instruction, sets vmstate, and then takes the number from the instruction. */
+void pf_trace_exit_registers(const struct pf_registers *r, uint32_t from[2])
+{
+	const uint32_t trace = (uint32_t)r->general[1];
+
+	from[0] = is_load(trace) ? loaded(trace) : trace;
+	from[1] = (uint32_t)r->general[0];
 }
 
 #else
@@ -117,6 +136,8 @@ unsigned pf_trace_return(const struct pf_luajit_view *v, const struct pf_trace *
 	return 1;
 }
 
+enum { EXIT = PF_X86_RAX, EXIT_TRACE = PF_X86_RCX }; /* the registers of the common exit handler that have the numbers */
+
 /* An exit's stub pushes the exit's number, as its lower and its upper byte, where a called function would have its return
  * address. The common exit handler loads the number into a register, and then overwrites both words. */
 int pf_trace_exit_number(const struct pf_luajit_view *v, struct pf_trace *t, uint32_t *k)
@@ -141,12 +162,18 @@ int pf_trace_exit_number(const struct pf_luajit_view *v, struct pf_trace *t, uin
 	if (r->sp > v->cframe - (uint64_t)PF_LUAJIT_SLOT * (i + 1))
 		return 0;
 	if (lower == r->general[PF_X86_R15])
-		*k = (uint32_t)r->general[PF_TRACE_EXIT];
+		*k = (uint32_t)r->general[EXIT];
 	else if (lower + 0x80 < 0x100 && upper < 0x80)
 		*k = (uint32_t)(upper << 8 | (lower & 0xff));
 	else
 		return 0;
 	return *k < t->snapshots_n;
+}
+
+void pf_trace_exit_registers(const struct pf_registers *r, uint32_t from[2])
+{
+	from[0] = (uint32_t)r->general[EXIT_TRACE];
+	from[1] = (uint32_t)r->general[EXIT];
 }
 
 #endif

@@ -2,15 +2,10 @@
  *
  * A stretch does what the bytecode does from its snapshot to the next one. In between, the code may return from the functions that
  * are compiled into the trace and call others, because the compiler makes no snapshot where no code can exit. Then the stretch
- * belongs to the innermost function that is active at both ends.
- *
- * A trace of a loop has its body twice: the first iteration as it was recorded, and a copy for the others, in which many exits are
- * not needed, so it has fewer snapshots. The copy's instructions are in the order of the recorded ones, but some recorded ones have
- * no copy. So a copied instruction is one of the recorded instructions between two limits: in the earliest and in the latest
- * recorded instructions that have the kinds of all copied ones in this order. */
-#include "core/stack/unwind_trace.h"
+ * belongs to the innermost function that is active at both ends. */
+#include "core/stack/unwind_trace_walk.h"
 
-enum { READ_AT_ONCE = 64, IR_MOST = 1 << 12, SNAPSHOTS_AT_ONCE = 16, LEVELS_MOST = 24 };
+enum { LEVELS_MOST = 24 };
 
 /* --- functions that are active at a snapshot -------------------------------------------------------------------------- */
 
@@ -43,14 +38,7 @@ static int read_levels(const struct pf_luajit_view *v, const struct pf_trace *t,
 		if (!level.link)
 			return 0;
 		level.vararg = (level.link & PF_LINK_MASK_P) == PF_LINK_VARARG;
-		if ((level.link & PF_LINK_MASK) == PF_LINK_LUA) {
-			level.pc = level.link;
-			size = 2 + (pf_trace_instruction(v, level.link - PF_LUAJIT_INSTRUCTION) >> 8 & 0xff);
-		} else {
-			if ((level.link & PF_LINK_MASK_P) == PF_LINK_CONTINUATION)
-				level.pc = level.base > 4 ? pf_trace_value(v, &slots, level.base - 3) : 0;
-			size = (unsigned)(level.link >> 3 & 0xff);
-		}
+		size = pf_trace_frame_size(v, &slots, level.base, &level.pc);
 		if (!size || size > level.base - 2)
 			return 0;
 		level.base -= size;
@@ -135,14 +123,23 @@ static int place_after_return(const struct pf_luajit_view *v, const struct pf_tr
 	return 1;
 }
 
-/* Leave the levels that cannot be active at both ends, although they look the same: an unrolled loop calls a function again. Code
- * cannot go back in a function, except in a loop or by a snapshot that has the address of the branch that was not taken. */
+/* Leave the levels that cannot be active at both ends, although they look the same: an unrolled loop calls a function again. That
+ * loop's index tells it, or else that code cannot go back in a function, except in a loop or by a snapshot that has the address of the
+ * branch that was not taken. */
 static unsigned leave_ended(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, const struct pf_snapshot *s,
 			    const struct pf_snapshot *next, const struct levels *here, const struct levels *there, unsigned level)
 {
 	struct pf_luajit_function f;
 	struct pf_snapshot at = *s;
+	struct pf_trace_loop loop;
 
+	for (unsigned i = here->n; i-- > level + 1;) {
+		at.base = here->at[i].base;
+		at.pc = here->at[i].pc - PF_LUAJIT_INSTRUCTION; /* the call */
+		if (!here->at[i].vararg && here->at[i].pc && function_of(v, t, base, &at, &f) &&
+		    pf_trace_goes_round(v, t, &f, &at, next, at.pc, &loop))
+			return i;
+	}
 	for (unsigned i = level; i + 1 < here->n; i++) {
 		const uint64_t pc = here->at[i].pc, to = there->at[there->n - (here->n - i)].pc;
 
@@ -156,14 +153,14 @@ static unsigned leave_ended(const struct pf_luajit_view *v, const struct pf_trac
 	return level;
 }
 
-/* The place of a whole stretch. Sets crosses if the code enters or leaves functions. */
-static int place_of(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, uint32_t k, struct pf_trace_place *place, int *crosses)
+int pf_trace_place_of(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, uint32_t k, struct pf_trace_place *place, int *crosses)
 {
 	struct levels here, there;
 	struct pf_luajit_function f;
 	struct pf_snapshot next;
 
 	*crosses = 0;
+	place->code = 0;
 	if (!pf_trace_read_snapshot(v, t, k, &place->s))
 		return 0;
 	if (pf_trace_next_snapshot(v, t, k, &next) && read_levels(v, t, &place->s, &here) && read_levels(v, t, &next, &there)) {
@@ -175,12 +172,104 @@ static int place_of(const struct pf_luajit_view *v, const struct pf_trace *t, ui
 	}
 	if (!function_of(v, t, base, &place->s, &f))
 		return 0;
-	place->lines = pf_trace_lines(v, t, &f, k, &place->s).all;
+	place->code = f.code;
+	place->whole = pf_trace_lines(v, t, &f, k, &place->s);
+	place->lines = place->whole.all;
 	return 1;
 }
 
-/* Make a place the innermost one that has both. */
-static int join(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, struct pf_trace_place *place,
+/* The lines on which the function of s, which the code leaves or to which it returns, may call C code. */
+static struct pf_luajit_lines calls_of(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
+				       const struct pf_snapshot *s, const struct pf_snapshot *next, int leaves)
+{
+	const struct pf_luajit_lines none = {0, 0};
+	struct pf_trace_loop loop;
+
+	if (leaves)
+		return pf_trace_calls_between(v, f, s->pc, 0);
+	if (s->pc == next->pc && !pf_trace_goes_round(v, t, f, s, next, s->pc, &loop))
+		return none;
+	return pf_trace_lines(v, t, f, k, s).calls;
+}
+
+/* The code leaves the functions below a level. The place is the one that calls, of these and that of the level; the outermost one if
+ * several call. Returns how many call. */
+static unsigned call_after_return(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, uint32_t k, const struct levels *here,
+			      unsigned level, const struct pf_snapshot *next, struct pf_trace_place *place)
+{
+	const struct pf_luajit_lines none = {0, 0};
+	struct pf_snapshot s = place->s;
+	struct pf_luajit_function f;
+	unsigned calling = 0;
+
+	while (level < here->n && here->at[level].vararg)
+		level++;
+	for (unsigned i = 0; i <= level && i < here->n; i++) {
+		struct pf_luajit_lines calls;
+
+		s.base = here->at[i].base;
+		s.pc = here->at[i].pc;
+		if (here->at[i].vararg || !function_of(v, t, base, &s, &f))
+			continue;
+		calls = calls_of(v, t, &f, k, &s, next, i < level);
+		if (!calls.first)
+			continue;
+		place->s = s;
+		place->lines = calls;
+		if (calling++)
+			pf_trace_widen(&place->lines, pf_luajit_line(v, &f, s.pc));
+	}
+	if (calling == 1)
+		place->lines = none;
+	return calling;
+}
+
+/* The code enters functions: the n innermost ones of the next snapshot. The place is the outermost function that calls before it enters the
+ * next one. Returns 0 if none calls. */
+static int call_before_entry(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, const struct levels *there, unsigned n,
+			     const struct pf_snapshot *next, struct pf_trace_place *place)
+{
+	struct pf_snapshot s = *next;
+	struct pf_luajit_function f;
+	struct pf_trace_loop loop;
+
+	for (unsigned i = n + 1; i-- > 0;) {
+		const uint64_t to = i ? there->at[i].pc - PF_LUAJIT_INSTRUCTION : next->pc;
+
+		s.base = there->at[i].base;
+		s.pc = there->at[i].pc;
+		if (there->at[i].vararg)
+			continue;
+		if (!function_of(v, t, base, &s, &f))
+			return 1;
+		s.pc = i == n ? place->s.pc : f.code + PF_LUAJIT_INSTRUCTION;
+		if (!pf_trace_calls_between(v, &f, s.pc, to).first && (i < n || !pf_trace_goes_round(v, t, &f, &place->s, next, to, &loop)))
+			continue;
+		if (i < n)
+			place->s = s;
+		return 1;
+	}
+	return 0;
+}
+
+void pf_trace_place_of_call(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, uint32_t k, struct pf_trace_place *place)
+{
+	struct pf_snapshot next;
+	struct levels here, there;
+	unsigned level;
+
+	if (!pf_trace_next_snapshot(v, t, k, &next) || !read_levels(v, t, &place->s, &here) || !read_levels(v, t, &next, &there))
+		return;
+	level = leave_ended(v, t, base, &place->s, &next, &here, &there, leave_different(&here, &there));
+	for (unsigned i = 0; i < 2; i++) {
+		if (level ? call_after_return(v, t, base, k, &here, level, &next, place)
+			  : there.n <= here.n || call_before_entry(v, t, base, &there, there.n - here.n, &next, place))
+			return;
+		v->memo->operators = PF_TRACE_OPERATORS; /* something calls */
+	}
+}
+
+int pf_trace_join(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, struct pf_trace_place *place,
 		const struct pf_trace_place *other)
 {
 	struct levels here, there;
@@ -211,152 +300,6 @@ static int join(const struct pf_luajit_view *v, const struct pf_trace *t, uint64
 	return place->lines.first != 0;
 }
 
-/* --- a loop's copy ------------------------------------------------------------------------------------------------------ */
-
-struct ir {
-	const struct pf_luajit_view *v;
-	const struct pf_trace *t;
-	uint32_t loop, end; /* the instruction that divides the recorded body and its copy; after the last one */
-	unsigned loop_op;
-	struct {
-		uint32_t from;
-		uint64_t words[READ_AT_ONCE];
-	} part[2]; /* of the recorded body, of the copy */
-};
-
-static uint64_t ir_at(struct ir *ir, uint32_t ref)
-{
-	const int copied = ref >= ir->loop;
-	const uint32_t from = ref - ref % READ_AT_ONCE, n = ir->end - from < READ_AT_ONCE ? ir->end - from : READ_AT_ONCE;
-
-	if (ir->part[copied].from != from) {
-		ir->part[copied].from = 0;
-		if (!pf_luajit_read(ir->v, ir->part[copied].words, ir->t->ir + (uint64_t)from * PF_TRACE_IR_SIZE, n * sizeof *ir->part[copied].words))
-			return 0;
-		ir->part[copied].from = from;
-	}
-	return ir->part[copied].words[ref - from];
-}
-
-static int is_mark(const struct ir *ir, uint64_t instruction)
-{
-	enum { AFTER_LOOP = 4 };
-
-	return pf_trace_ir_op(instruction) == ir->loop_op + AFTER_LOOP;
-}
-
-/* Instructions that the compiler does not copy as they are: guards, which may be constant in the copy, those without code, and
- * conversions, which it may add. */
-static int is_copied(const struct ir *ir, uint64_t instruction)
-{
-	enum { LAST_CONSTANT = 13, CONVERSION = 10 };
-	const unsigned op = pf_trace_ir_op(instruction);
-
-	return op > ir->loop_op + LAST_CONSTANT && op != (unsigned)ir->v->l->ir_table + CONVERSION;
-}
-
-static int may_be_copy(uint64_t copy, uint64_t recorded)
-{
-	enum { TYPE_AND_GUARD = 0x9f };
-	const uint32_t of_copy = (uint32_t)copy, of_recorded = (uint32_t)recorded;
-
-	if (pf_trace_ir_op(copy) != pf_trace_ir_op(recorded) || ((copy ^ recorded) >> 32 & TYPE_AND_GUARD))
-		return 0;
-	return of_recorded >> 16 >= PF_TRACE_IR_BIAS || of_copy >> 16 == of_recorded >> 16;
-}
-
-/* Limit the stretch of references [*from, *end) to the part between two marks of a new line that has the offset. */
-static int between_marks(struct ir *ir, uint32_t k, uint64_t offset, uint32_t *from, uint32_t *end)
-{
-	uint32_t begins, ends = ir->t->code_size, marks = 0, before = 0, n = 0, first = *from, last = *end;
-
-	if (!pf_trace_offset(ir->v, ir->t, k, &begins) || (k + 1 < ir->t->snapshots_n && !pf_trace_offset(ir->v, ir->t, k + 1, &ends)))
-		return 0;
-	for (uint32_t ref = *from; ref < *end; ref++)
-		marks += (uint32_t)is_mark(ir, ir_at(ir, ref));
-	if (!marks || pf_trace_marks(ir->v, ir->t, begins, ends, offset, &before) != marks)
-		return 0;
-	for (uint32_t ref = *from; ref < *end; ref++) {
-		if (!is_mark(ir, ir_at(ir, ref)))
-			continue;
-		n++;
-		if (n <= before)
-			first = ref + 1;
-		else if (n == before + 1)
-			last = ref;
-	}
-	*from = first;
-	*end = last;
-	return 1;
-}
-
-/* Find the recorded instructions that may be those which are copied to references [from, end). */
-static int recorded_range(struct ir *ir, uint32_t from, uint32_t end, uint32_t *first, uint32_t *last)
-{
-	uint32_t recorded = PF_TRACE_IR_BIAS, copy = ir->loop + 1;
-
-	for (*first = 0; copy < end && !*first; copy++) {
-		const uint64_t instruction = ir_at(ir, copy);
-
-		if (!is_copied(ir, instruction))
-			continue;
-		for (recorded++; recorded < ir->loop && !may_be_copy(instruction, ir_at(ir, recorded)); recorded++)
-			;
-		if (recorded >= ir->loop)
-			return 0;
-		if (copy >= from && !pf_trace_ir_is_sunk(instruction))
-			*first = recorded;
-	}
-	recorded = ir->loop;
-	for (*last = 0, copy = ir->end; *first && copy-- > from && !*last;) {
-		const uint64_t instruction = ir_at(ir, copy);
-
-		if (!is_copied(ir, instruction))
-			continue;
-		for (recorded--; recorded > PF_TRACE_IR_BIAS && !may_be_copy(instruction, ir_at(ir, recorded)); recorded--)
-			;
-		if (recorded <= PF_TRACE_IR_BIAS)
-			return 0;
-		if (copy < end && !pf_trace_ir_is_sunk(instruction))
-			*last = recorded;
-	}
-	return *first && *first <= *last;
-}
-
-static int place_of_copy(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, uint32_t k, uint64_t offset, uint32_t loop,
-			 struct pf_trace_place *place)
-{
-	struct ir ir = {.v = v, .t = t};
-	struct pf_snapshot s, next;
-	struct pf_trace_place other;
-	uint32_t from, end, first, last;
-	int crosses;
-
-	ir.end = (uint32_t)((t->snapshots - t->ir) / PF_TRACE_IR_SIZE);
-	if (!v->l->ir_table || ir.end <= PF_TRACE_IR_BIAS || ir.end - PF_TRACE_IR_BIAS > IR_MOST || !pf_trace_read_snapshot(v, t, loop, &s) ||
-	    s.ref <= PF_TRACE_IR_BIAS || s.ref >= ir.end)
-		return 0;
-	ir.loop = s.ref;
-	ir.loop_op = pf_trace_ir_op(ir_at(&ir, ir.loop));
-	if (!pf_trace_read_snapshot(v, t, k, &s))
-		return 0;
-	from = s.ref > ir.loop ? s.ref : ir.loop + 1;
-	end = k + 1 < t->snapshots_n && pf_trace_read_snapshot(v, t, k + 1, &next) ? next.ref : ir.end;
-	if (end > ir.end)
-		return 0;
-	between_marks(&ir, k, offset, &from, &end);
-	if (!recorded_range(&ir, from, end, &first, &last))
-		return 0;
-	first = pf_trace_snapshot_of(v, t, loop, first);
-	last = pf_trace_snapshot_of(v, t, loop, last);
-	if (last - first >= SNAPSHOTS_AT_ONCE || !place_of(v, t, base, first, place, &crosses))
-		return 0;
-	for (k = first + 1; k <= last; k++)
-		if (!place_of(v, t, base, k, &other, &crosses) || !join(v, t, base, place, &other))
-			return 0;
-	return 1;
-}
-
 int pf_trace_find_place(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, uint32_t k, uint64_t offset,
 			struct pf_trace_place *place)
 {
@@ -365,10 +308,10 @@ int pf_trace_find_place(const struct pf_luajit_view *v, const struct pf_trace *t
 	const struct pf_snapshot s = place->s;
 	int crosses;
 
-	if (!place_of(v, t, base, k, place, &crosses))
+	if (!pf_trace_place_of(v, t, base, k, place, &crosses))
 		return 0;
 	if (loop > 0 && k >= loop && (crosses || place->lines.first != place->lines.last) &&
-	    place_of_copy(v, t, base, k, offset, loop, &copied)) {
+	    pf_trace_place_of_copy(v, t, base, k, offset, loop, &copied)) {
 		*place = copied;
 		return 1;
 	}

@@ -22,7 +22,6 @@ struct log {
 	char text[LOG_SIZE];
 };
 
-enum { PAUSE_US = 1000 };
 static atomic_uint log_lock;
 static _Thread_local struct log *log_here; /* set while this thread collects messages */
 static libbpf_print_fn_t log_before;
@@ -61,7 +60,7 @@ static int log_print(enum libbpf_print_level level, const char *format, va_list 
 
 static void log_begin(struct log *log)
 {
-	const int inherited = pf_lock(&log_lock, PAUSE_US);
+	const int inherited = pf_lock(&log_lock, PF_LOCK_PAUSE);
 
 	log_here = log;
 	if (!inherited)
@@ -125,15 +124,19 @@ struct px_bpf *px_bpf_check(lua_State *L, int i)
 	return o;
 }
 
-/* ext.open(path): an Object that is parsed but not loaded yet; or nil, message, code, log. */
+/* ext.open(path, [bytes]): an Object that is parsed but not loaded yet; or nil, message, code, log. bytes: the file's content, if it is
+ * in no file; then path is its name. */
 static int l_open(lua_State *L)
 {
 	const char *path = px_check_cstring(L, 1);
+	size_t size = 0;
+	const char *bytes = luaL_optlstring(L, 2, NULL, &size);
+	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = path);
 	struct px_bpf *o;
 	struct log *log;
 	int err;
 
-	lua_settop(L, 1);
+	lua_settop(L, 2);
 	log = lua_newuserdata(L, sizeof *log);
 	log->used = 0;
 	o = pb_new(L, sizeof *o, PX_BPF_OBJECT);
@@ -141,7 +144,7 @@ static int l_open(lua_State *L)
 	lua_newtable(L);
 	pb_setuservalue(L, -2);
 	log_begin(log);
-	o->obj = bpf_object__open_file(path, NULL);
+	o->obj = bytes ? bpf_object__open_mem(bytes, size, &opts) : bpf_object__open_file(path, NULL);
 	err = o->obj ? 0 : -errno;
 	log_end();
 	return o->obj ? 1 : fail_with_log(L, err, "open", log);

@@ -19,7 +19,7 @@ static int run(struct pf_inflate *base, const unsigned char *in, size_t *n, unsi
 	size_t r = 0;
 
 	if (!s->z)
-		return -EBADF; /* it was collected before its reader, while the Lua state is being closed */
+		return -EBADF; /* at the close of the Lua state, it may be collected before its reader */
 	/* A call may stop at the end of a frame or block, although input and room for output are left. */
 	do {
 		size_t before = from.pos + to.pos;

@@ -10,14 +10,13 @@
 #include "core/base/thread.h"
 #include "ext/base/ext.h"
 
-enum { PAUSE_US = 100 };
 static atomic_uint lock;
 static int state = PFM_ERR_NOINIT; /* the result of pfm_initialize */
 
 /* Take the lock; at the first call, initialize libpfm4. Returns PFM_SUCCESS or libpfm4's error. */
 static int enter(void)
 {
-	pf_lock(&lock, PAUSE_US);
+	pf_lock(&lock, PF_LOCK_PAUSE);
 	if (state == PFM_ERR_NOINIT)
 		state = pfm_initialize();
 	return state;

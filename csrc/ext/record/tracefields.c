@@ -9,7 +9,6 @@
 #include "ext/record/tracefields.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define FORMAT "perf.tracefields.Format"

@@ -14,7 +14,6 @@
 #define SLACK 4096
 
 /* libtraceevent's parser has static state: one thread at a time. */
-enum { PAUSE_US = 100 };
 static atomic_uint tep_lock;
 
 /* libtraceevent's growing buffer. */
@@ -118,7 +117,7 @@ static int prepare(struct px_format *f)
 
 	if (f->event)
 		return 0;
-	pf_lock(&tep_lock, PAUSE_US);
+	pf_lock(&tep_lock, PF_LOCK_PAUSE);
 	f->tep = tep_alloc();
 	r = f->tep ? 0 : -ENOMEM;
 	if (f->tep) {
@@ -201,7 +200,7 @@ int px_format_text(lua_State *L)
 	seq = malloc(sizeof *seq);
 	if (!seq)
 		return pb_fail(L, -ENOMEM, "%s", f->name);
-	pf_lock(&tep_lock, PAUSE_US);
+	pf_lock(&tep_lock, PF_LOCK_PAUSE);
 	trace_seq_init(seq);
 	owned->p = seq;
 	if (seq->buffer) {

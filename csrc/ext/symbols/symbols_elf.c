@@ -9,7 +9,6 @@
 #include "ext/symbols/symbols.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -2,7 +2,6 @@
  * that has these registers, and the copied part of the stack as its memory. */
 #include "ext/symbols/symbols.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "core/kernel/uapi.h"

@@ -52,7 +52,7 @@ local function number_fault(row, integer, v)
   return ("%s expected, got %s"):format(M.number(row), tostring(v))
 end
 
-function M.wrong_number(row, v) return number_fault(row, row[2] == "integer", v) end
+function M.wrong_number(row, v) return number_fault(row, row[2]:find("integer", 1, true) ~= nil, v) end
 
 -- Check that a string can be a path: returns the mistake as text, or nil.
 function M.path(v)

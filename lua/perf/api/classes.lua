@@ -156,9 +156,10 @@ return {
     totable, json },
   { class = "Profile", summary = "Weights of an event by Lua stack; prints as the table of top().", fields = {
       { "event", "string", "the event's name" },
-      { "unit", "string", "\"ns\" for times, \"\" for counts" },
+      { "unit", "string", "\"ns\" for times, \"bytes\" for alloc and heap, \"\" for counts" },
       { "total", "integer", "the event's exact count in the profiled thread while it was profiled, without the profiler's "
-        .. "own; the weights of all samples add up to it" },
+        .. "own; the weights of all samples add up to it. For alloc the bytes allocated, to which the weights add up on "
+        .. "average, and exactly with a period of 1; for heap the sum of the weights" },
       { "lost", "integer", "samples that were lost because the ring was full" },
       { "sample_count", "integer", "samples that were taken" },
       { "freq", "integer", "samples a second; or" },
@@ -166,13 +167,19 @@ return {
       { "requested", "integer", "the `freq` or `period` that was requested, if a clock's limit changed it (since 0.2.0)" },
       { "started", "number", "seconds of Unix time" },
       { "duration_ns", "integer", "the duration of the profile" },
-      { "pid", "integer", "the number of the process" },
-      { "tid", "integer", "the number of the thread" },
+      { "pid", "integer", "the number of the process; nil for several" },
+      { "tid", "integer", "the number of the thread; nil for several processes" },
       { "comm", "string", "the thread's name" },
       { "method", "string", "\"registers\": each stack is that of the interrupted code; \"safe point\": that of the "
         .. "interpreter's next safe point" },
       { "method_reason", "string", "the reason for safe points" },
+      { "user_only", "boolean", "true: a clock was sampled in user space only, as an ordinary user may; a sample has the "
+        .. "time in the kernel before it too (since 0.2.0)" },
       { "failures", "table", "samples whose stack is missing or was cut, by the reason; nil if there are none" },
+      { "accounting", "table", "of another process: `{samples=, resolved=, labelled=, dropped=, bpf_ns=, ns=}`, the samples "
+        .. "with and without a Lua stack, those that were lost, and the time of the BPF program and its reader (since 0.2.0)" },
+      { "blocks", "table", "for alloc and heap: `{allocated_bytes=, allocated_blocks=, freed_bytes=, freed_blocks=}`, exact "
+        .. "counts of the Lua state's allocator while it was profiled (since 0.2.0)" },
       { "timeline_lost", "integer", "with `timeline`: samples that it had no room for" } },
     { "top", "([n])", "The lines, functions and zones with the largest weight." },
     { "samples", "()", "Every different stack, the heaviest first." },
@@ -190,6 +197,7 @@ return {
     { "flamegraph", "([path])", "The difference as a flame graph." } },
   { class = "Profiler", summary = "Profiles from start to stop.",
     { "start", "()", "Start profiling." },
+    { "snapshot", "()", "Return the Profile of the time since the start, or since the last snapshot, and go on." },
     { "stop", "()", "Stop profiling; return the Profile." },
     { "is_running", "()", "Whether it is running, in this process." },
     { "close", "()", "Close the event." } },

@@ -178,16 +178,23 @@ M["perf.record"] = {
 
 M["perf.profiler"] = {
   { "event", "string|table", "the event to sample, a name as in perf stat -e or a table of attr fields; context-switches is "
-    .. "weighted by the time off the CPU, in nanoseconds; with a period, by the number of switches", default = "task-clock" },
+    .. "weighted by the time off the CPU, in nanoseconds; with a period, by the number of switches; \"alloc\" (since 0.2.0) "
+    .. "is the bytes that this Lua state allocates, \"heap\" those of them that it has not freed at the stop",
+    default = "task-clock" },
+  { "pid", "integer|{integer,...}", "another process that runs this interpreter, with its threads and children, "
+    .. "or an array of such processes; by default the thread that starts the profiler", least = 1, most = 2 ^ 31 - 1,
+    what = "a process number" },
   { "freq", "integer", "samples a second (default: 999 for clocks and hardware counters); for clocks at most 20,000", least = 1,
     excludes = { "period" } },
   { "period", "integer", "the event's count from one sample to the next, instead of `freq` (default: 1 for all events except "
-    .. "clocks and hardware counters, which makes the profile exact); for clocks at least 50,000 ns", least = 1 },
+    .. "clocks and hardware counters, which makes the profile exact); for clocks at least 50,000 ns; for alloc and heap the "
+    .. "bytes between two samples on average (default: 524,288; 1: each block)", least = 1 },
+  { "survived", "integer", "for heap: only the blocks that have survived so many collections (since 0.2.0)", least = 0 },
   { "native", "boolean", "true adds the C and kernel functions of the call chain", default = false },
   { "coroutines", "string", "\"resumer\" shows a coroutine under the stack that resumed it, \"creator\" under the stack that "
     .. "made it, \"alone\" by itself", default = "alone", oneof = { "alone", "resumer", "creator" } },
   { "timeline", "boolean|integer", "true, or a number of samples (100,000), keeps the single samples, for `Profile:timeline`",
-    least = 1, most = 2 ^ 26 }, -- PF_MOMENTS_MOST
+    least = 1, most = 2 ^ 26 },
   { "filter", "string", "a tracepoint's filter, as for `Event:set_filter`" },
 }
 M["perf.profile"] = M["perf.profiler"]

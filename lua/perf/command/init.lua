@@ -12,9 +12,9 @@ local M = {}
 -- The exit statuses for a mistake in the options, and for a refusal by the machine. They are the same as perf's.
 M.USAGE, M.REFUSED = 129, 255
 
-local commands = { "stat", "record", "report", "list", "doctor" }
+local commands = { "stat", "record", "report", "top", "list", "doctor" }
 -- Commands of perf, and what to use instead.
-local instead = { top = "luaperf record, then luaperf report", diff = "luaperf report --diff" }
+local instead = { diff = "luaperf report --diff" }
 
 local function overview()
   local lines = { "usage: luaperf COMMAND [options] [--] script.lua [args]", "" }

@@ -6,7 +6,7 @@ local M = {}
 M.about = "list the events of this machine"
 M.usage = "luaperf list [PATTERN]"
 M.text = "Lists the events that have a name. PATTERN is part of a name, a glob over the whole name, or a kind:\n"
-  .. table.concat(kinds, ", ") .. "."
+  .. table.concat(kinds, ", ") .. ".\nluaperf record -e also takes alloc and heap, the memory of Lua, for a script."
 M.mixed = true
 M.options = {}
 
@@ -17,7 +17,12 @@ function M.run(_, words)
   if #rows == 0 then
     local pattern = words[1] or ""
     if message and (pattern:find ":" or pattern:lower() == "tracepoint") then return nil, pattern .. ": " .. message, code end
-    return nil, ("no event matches '%s'%s"):format(pattern, require "perf.base.suggest".hint(pattern, kinds)), "ENOENT"
+    if pattern == "alloc" or pattern == "heap" then
+      local what = "%s: Lua's memory, not an event of the kernel: luaperf record -e %s script.lua"
+      return nil, what:format(pattern, pattern), "ENOENT"
+    end
+    return nil, ("no event matches '%s'%s%s"):format(pattern, require "perf.base.suggest".hint(pattern, kinds),
+      message and "; " .. message or ""), "ENOENT"
   end
   local ok
   ok, message, code = require "perf.command.terminal".write(tostring(rows) .. "\n")

@@ -4,8 +4,9 @@
 --
 -- A command's options are rows as in perf.api.options, some of them copies of those. A row also has `arg`, a word for the value,
 -- if the option takes one; `short`, a letter; `long`, the long name if it differs from the row's name, or false; `list` if the
--- option may be repeated.
+-- option may be repeated: its value is the words with commas between them; of integers an array, in which each is once.
 local checks = require "perf.api.check"
+local copy = require "perf.base.copy"
 local format = require "perf.base.format"
 
 local M = {}
@@ -14,8 +15,11 @@ local WIDTH = 100 -- columns of the help text
 local HELP = { "help", "boolean", "this text", short = "h" }
 
 -- Options of several commands.
-M.pid = { "pid", "integer", "a running process, with its threads", short = "p", arg = "PID", least = 1,
-  excludes = { "all_cpus" } }
+M.pid = { "pid", "integer", "running processes with their threads; several with commas or several -p", short = "p", arg = "PID",
+  list = true, least = 1, most = 2 ^ 31 - 1, what = "a process number", excludes = { "all_cpus" } }
+local profiler = checks.rows "perf.profiler"
+M.freq = copy(profiler.freq, { short = "F", arg = "N" })
+M.period = copy(profiler.period, { [3] = profiler.period[3]:gsub("`freq`", "-F"), short = "c", long = "count", arg = "N" })
 M.all_cpus = { "all_cpus", "boolean", "everything on all CPUs", short = "a" }
 
 local function long(row)
@@ -61,6 +65,18 @@ local function convert(row, text, shown_as)
   return nil, ("%s: %s expected, got '%s'"):format(shown_as, wanted, text)
 end
 
+-- Add the numbers of a list with commas to an array; nil and the error if one is invalid.
+local function add_numbers(row, list, text, shown_as)
+  local seen = {}
+  for _, v in ipairs(list) do seen[v] = true end
+  for word in (text .. ","):gmatch "([^,]*)," do
+    local v, wrong = convert(row, word, shown_as)
+    if not v then return nil, wrong end
+    if not seen[v] then seen[v], list[#list + 1] = true, v end
+  end
+  return list
+end
+
 -- The message about options that exclude each other, or nil.
 local function conflict(rows, opts, name_of)
   local named = {}
@@ -90,6 +106,11 @@ function M.parse(rows, words, from, mixed)
       i = i + 1
       text = words[i]
       if not text then return nil, ("option %s needs %s"):format(shown(row), row.arg) end
+    end
+    if row.list and row[2] == "integer" then
+      local list, wrong = add_numbers(row, opts[name] or {}, text, "option " .. shown(row))
+      opts[name] = list
+      return list ~= nil, wrong
     end
     if row.list then
       opts[name] = opts[name] and opts[name] .. "," .. text or text

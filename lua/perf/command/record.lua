@@ -1,10 +1,13 @@
 -- luaperf record: writes a script's profile by Lua line, or a perf.data file of any program, a process or the machine.
 local format = require "perf.base.format"
+local core = require "perf.core"
+local formats = require "perf.profile.report.formats"
 local checks = require "perf.api.check"
 local copy = require "perf.base.copy"
 local options = require "perf.command.options"
+local host = require "perf.kernel.host"
 local run = require "perf.command.run"
-local save = require "perf.profile.save"
+local save = require "perf.command.save"
 local terminal = require "perf.command.terminal"
 
 local M = {}
@@ -14,39 +17,108 @@ M.usage = "luaperf record [options] [--] script.lua|program [arguments]"
 M.text = [[
 Profiles a Lua script by Lua line, from its first line to its end. The name of the output file chooses the format: .html is a
 flame graph, .folded folded stacks, .pb.gz a file for go tool pprof, .data a file for perf report, .json a profile for
-luaperf report and www.speedscope.app. The profile is also written if ^C or --timeout ends the script. Any other program, a
-process (-p) or all CPUs (-a) are recorded into a perf.data file. The recording of -p and -a lasts until the program that you
-give ends, for --timeout, or until ^C.]]
+luaperf report and www.speedscope.app. The profile is also written if ^C or --timeout ends the script. A process that runs Lua
+(-p) is profiled by Lua line too, with its threads and children, unless -o names a .data file. Any other program, process or all
+CPUs (-a) are recorded into a perf.data file. The recording of -p and -a lasts until the program that you give ends, for
+--timeout, or until ^C.]]
 local profiler, record = checks.rows "perf.profiler", checks.rows "perf.record"
 
 M.options = {
-  { "events", "string", "the event to sample by: task-clock, page-faults, cycles, a tracepoint ...", short = "e", long = "event",
-    arg = "EVENT", list = true },
-  copy(profiler.freq, { short = "F", arg = "N" }),
-  copy(profiler.period, { short = "c", long = "count", arg = "N" }),
-  { "g", "boolean", "for a script, C and kernel functions too; for others, call chains", short = "g", long = false },
+  { "events", "string", "the event to sample: task-clock, page-faults, cycles, a tracepoint ...; of a script also alloc, heap",
+    short = "e", long = "event", arg = "EVENT", list = true },
+  options.freq, options.period,
+  { "g", "boolean", "for Lua, C and kernel functions too; for others, call chains", short = "g", long = false },
   copy(record.call_graph, { "call_graph", "string", "as -g; for others, by frame pointers (fp), or with stacks that perf "
     .. "report unwinds (dwarf)", arg = "MODE" }),
   options.pid, options.all_cpus,
   { "output", "string", "the file (luaperf.json for a script, perf.data otherwise)", short = "o", arg = "FILE" },
-  copy(profiler.coroutines, { [3] = "for a script: " .. profiler.coroutines[3], arg = "UNDER" }),
+  copy(profiler.coroutines, { [3] = "for Lua: " .. profiler.coroutines[3], arg = "UNDER" }),
   copy(record.timeout, { arg = "SECONDS" }),
   { "verbose", "boolean", "print the profile at the end", short = "v" },
 }
 
+local OTHER = " (-o FILE names another file)"
+
+-- Why a profile of Lua's memory cannot have these options, by their names in the command line; nil if it can.
+local function memory_refuses(opts)
+  if opts.events ~= "alloc" and opts.events ~= "heap" then return nil end
+  local option = opts.g and "-g" or opts.call_graph and "--call-graph" or opts.freq and "-F"
+  return option and ("%s: %s is for events of the kernel, not for Lua's memory"):format(opts.events, option)
+end
+
 local function of_script(opts, words, here)
+  local refused = memory_refuses(opts)
+  if refused then return nil, refused, "USAGE" end
   local ended, message, code = run.catching(run.run, run.script(here, words, { mode = "record", events = opts.events,
     freq = opts.freq, period = opts.period, native = opts.g or opts.call_graph ~= nil, coroutines = opts.coroutines,
-    output = opts.output or "luaperf.json", verbose = opts.verbose }), nil, nil, opts.timeout)
+    output = opts.output or "luaperf.json", elsewhere = not opts.output and OTHER or nil, verbose = opts.verbose }),
+    nil, nil, opts.timeout)
   if not ended then return nil, message, code end
   if ended.signal then terminal.error(("%s: killed by signal %d; its profile is lost"):format(words[1], ended.signal)) end
   return run.status(ended)
 end
 
+-- The beginning and the end of a profile of processes: until the given program ends, for the timeout, or until all have ended.
+local function until_end(p, opts, during)
+  local ok, message, code = p:start()
+  if not ok then return nil, message, code end
+  if during then return run.run(during, nil, nil, opts.timeout) end
+  if not opts.timeout then terminal.progress "profiling; ^C ends it" end
+  return { signal = run.wait(opts.timeout, function() return not host.any_runs(opts.pid) end) }
+end
+
+-- The end of a refusal's message, by its code: a recording needs no BPF program.
+local hint = "\n-o FILE.data records it without Lua lines"
+local without_lines = { EPERM = hint, EACCES = hint, ENOTSUP = hint }
+
+-- Profile processes by Lua line.
+-- @string[opt] interpreter found by by_line
+local function of_processes(opts, words, here, interpreter)
+  if opts.coroutines == "creator" then
+    return nil, "--coroutines creator: only Lua in the process itself tells what made a coroutine; use resumer or alone", "USAGE"
+  end
+  local status, why_not, refused = run.by_interpreter_of(opts.pid, here, interpreter)
+  if status or why_not then return status, why_not, refused end
+  local output = opts.output or "luaperf.json"
+  local kind, wrong = formats.of(output)
+  if not kind then return nil, wrong, "USAGE" end
+  local out, message, code = core.output(output) -- fail before a long profile rather than after it
+  if not out then return nil, message .. (opts.output and "" or OTHER), code end
+  out:close()
+  local p
+  p, message, code = require "perf".profiler { pid = opts.pid, event = opts.events, freq = opts.freq, period = opts.period,
+    coroutines = opts.coroutines, native = opts.g or opts.call_graph ~= nil }
+  if not p then return nil, message .. (without_lines[code] or ""), code end
+  local during = run.program(here, words)
+  local ended, why, errno = run.catching(until_end, p, opts, during)
+  terminal.progress()
+  local prof = ended and assert(p:stop())
+  p:close()
+  if not ended then return nil, during and run.why(words[1], why, errno) or why, errno end
+  output = save(prof, output)
+  if not output then return require "perf.command".REFUSED end
+  local sum = prof.accounting
+  io.stderr:write(("[ luaperf: %s of %s in %s: %s with a Lua stack, %s without, %s lost ]\n"):format(
+    format.count(sum.samples, "sample"), prof.event, output, format.commas(sum.resolved), format.commas(sum.labelled),
+    format.commas(sum.dropped)))
+  if opts.verbose then io.stderr:write(tostring(prof), "\n") end
+  return ended.exit or ended.signal and 128 + ended.signal or 0
+end
+
+-- Whether processes are profiled by Lua line: as the output file's name says, else if one of them runs Lua.
+-- @return boolean; the interpreter, if it was looked for and found
+local function by_line(opts)
+  if not opts.pid then return false end
+  local ending = (opts.output or ""):match "%.(%w+)$"
+  if ending then return ending ~= "data" end
+  local interpreter = require "perf.outside.seen".first_interpreter(opts.pid)
+  return interpreter ~= nil, interpreter
+end
+
 local function of_others(opts, words, here)
-  if opts.coroutines then return nil, "--coroutines is for scripts", "USAGE" end
+  if opts.coroutines then return nil, "--coroutines is for scripts and processes that run Lua", "USAGE" end
   local output = opts.output or "perf.data"
-  local kind = output:find "%.%w+$" and save.kind(output)
+  local kind = output:find "%.%w+$" and formats.of(output)
   if kind and kind ~= "perf_data" then
     local what = words[1] and not (opts.pid or opts.all_cpus) and words[1] .. " is not a Lua script, and is" or "processes are"
     return nil, ("-o %s: %s recorded into a perf.data file: use -o FILE.data, then luaperf report FILE.data -o %s")
@@ -80,6 +152,8 @@ function M.run(opts, words, here)
   if not others and run.is_script(words[1]) then return of_script(opts, words, here) end
   local found, message, code = run.exists(words[1])
   if not found then return nil, message, code end
+  local lines, interpreter = by_line(opts)
+  if lines then return of_processes(opts, words, here, interpreter) end
   return of_others(opts, words, here)
 end
 

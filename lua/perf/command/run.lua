@@ -73,6 +73,9 @@ function M.why(word, message, code)
   end
   if code ~= "ENOENT" or word:find "/" then return message end
   if word:find "%.lua$" and select(3, host.read_file(word)) == "EACCES" then return word .. ": Permission denied" end
+  if host.readable(word .. "/.") then
+    return word .. (word:find "%.lua$" and ": Is a directory" or ": no program in PATH has this name, and here it is a directory")
+  end
   if not head(word) then return message end
   return word .. ": no program in PATH; and the file of that name here is not a Lua script: its name does not end in .lua, "
     .. "nor does its first line name an interpreter of Lua"
@@ -189,6 +192,20 @@ end
 -- The exit status for a program's end, by the rules of shells.
 function M.status(ended)
   return ended.exit or 128 + ended.signal
+end
+
+-- Run luaperf under the interpreter of the processes, if that is another one and is installed, unless the user has chosen one.
+-- @string[opt] known the interpreter, if the caller has found it
+-- @return exit status; nil if this interpreter goes on; or nil, message, code
+function M.by_interpreter_of(pids, here, known)
+  local seen = require "perf.outside.seen"
+  local name = not os.getenv "LUA" and (known or seen.first_interpreter(pids))
+  if not name or name == seen.own() or not M.exists(name) then return nil end
+  local argv = { "env", "-u", "LUA_CPATH", "LUA=" .. name, here.interpreter[0] } -- its modules are for another interpreter
+  for _, word in ipairs(here.interpreter) do argv[#argv + 1] = word end
+  local ended, message, code = M.catching(M.run, argv)
+  if not ended then return nil, message, code end
+  return M.status(ended)
 end
 
 return M

@@ -7,7 +7,8 @@ local at_exit = require "perf.base.at_exit"
 local core = require "perf.base.core"
 local file = require "perf.base.file"
 local format = require "perf.base.format"
-local save = require "perf.profile.save"
+local formats = require "perf.profile.report.formats"
+local save = require "perf.command.save"
 local terminal = require "perf.command.terminal"
 
 local M = {}
@@ -29,17 +30,6 @@ local function hide()
     i = i - 1
   end
   arg[i], arg[i - 1] = nil, nil
-end
-
--- Write the profile; if that fails, write it to another directory, so that the run is not lost.
-local function write(prof, path)
-  local ok, message = save.save(prof, path)
-  if ok then return path end
-  terminal.error(message)
-  local other = ("%s/luaperf-%d.json"):format(os.getenv "TMPDIR" or "/tmp", (core.pid()))
-  ok, message = prof:speedscope(other)
-  if ok then return other end
-  terminal.error(message)
 end
 
 -- Each begins and returns two functions: the first ends it and may be called again, the second writes the result.
@@ -66,7 +56,7 @@ function modes.record(opts)
     local prof, why = p:stop()
     p:close()
     if not prof then return terminal.error(why) end
-    local path = write(prof, opts.place)
+    local path = save(prof, opts.place)
     if path == opts.place then path = opts.output end
     if path and not (opts.quiet and path == opts.output) then
       io.stderr:write(("[ luaperf: %s of %s in %s ]\n"):format(format.count(prof.sample_count, "sample"), prof.event, path))
@@ -98,16 +88,16 @@ end
 
 -- Begin the session, which ends by itself. If it cannot begin, the interpreter exits with status 255 and a message.
 -- @tab opts `mode` "record" or "stat"; `events`, `freq`, `period`, `native`, `coroutines`, `output`, `verbose`, `quiet`;
--- `source`: the beginning of messages about the events; `mistake`: the exit status for a mistake in these options, by default
--- REFUSED; `hidden`: true if -e began it, which the script must not see; `terminated`: true: report a signal that asks for the
--- end by the exit status, rather than by dying of it
+-- `elsewhere`: the end of the message about an output file that cannot be made; `source`: the beginning of messages about the
+-- events; `mistake`: the exit status for a mistake in these options, by default REFUSED; `hidden`: true if -e began it, which the
+-- script must not see; `terminated`: true: report a signal that asks for the end by the exit status, rather than by dying of it
 function M.start(opts)
   if opts.hidden then hide() end
   if opts.output then -- fail before a long run rather than after it
-    local kind, wrong = save.kind(opts.output)
+    local kind, wrong = formats.of(opts.output)
     if opts.mode == "record" and not kind then refuse(wrong, opts.mistake) end
     local out, message = core.output(opts.output)
-    if not out then refuse(message) end
+    if not out then refuse(message .. (opts.elsewhere or "")) end
     out:close()
     opts.place = file.absolute(opts.output) -- since the program may change its directory
   end

@@ -12,6 +12,7 @@ local format = require "perf.base.format"
 local host = require "perf.kernel.host"
 local run = require "perf.command.run"
 local terminal = require "perf.command.terminal"
+local threads = require "perf.event.threads"
 
 local M = {}
 
@@ -82,26 +83,31 @@ local function from_program(argv, script, events, opts)
   return { entries = entries, wall_ns = wall, unopened = unopened }, ended
 end
 
--- The counters of all threads of a process, or of all CPUs: an array.
+-- The counters of a target; nil, message, code also if all events were refused for lack of permission.
+local function open_one(events, target)
+  local one, message, code = counters.open(events, target)
+  if one then message, code = one:refused() end
+  if one and not message then return one end
+  if one then one:close() end
+  return nil, message, code
+end
+
+-- The counters of all threads of processes and of their children, or of all CPUs: an array.
 local function open_all(opts, events)
-  local list, targets = {}, {}
   if opts.pid then
-    local tids, message, code = host.threads(opts.pid)
-    if not tids then return nil, message, code end
-    for i, tid in ipairs(tids) do targets[i] = { pid = tid, inherit = not opts.no_inherit } end
-  else
-    for i, cpu in ipairs(host.cpus "online" or { 0 }) do targets[i] = { pid = -1, cpu = cpu } end
+    return threads.open(opts.pid, not opts.no_inherit, function(tid)
+      return open_one(events, { pid = tid, inherit = not opts.no_inherit })
+    end)
   end
-  for _, target in ipairs(targets) do
-    local one, message, code = counters.open(events, target)
-    list[#list + 1] = one
-    if one then message, code = one:refused() end
-    if message and code ~= "ESRCH" then
-      for _, other in ipairs(list) do other:close() end
+  local list = {}
+  for i, cpu in ipairs(host.cpus "online" or { 0 }) do
+    local message, code
+    list[i], message, code = open_one(events, { pid = -1, cpu = cpu })
+    if not list[i] then
+      for k = 1, i - 1 do list[k]:close() end
       return nil, message, code
     end
   end
-  if #list == 0 then return nil, ("process %d has ended"):format(opts.pid), "ESRCH" end
   return list
 end
 
@@ -115,7 +121,7 @@ local function from_others(opts, events, words, here)
   else
     terminal.progress "counting; ^C ends it"
     local signal = run.wait(opts.timeout, function()
-      return opts.pid and not host.readable(("/proc/%d/stat"):format(opts.pid))
+      return opts.pid and not host.any_runs(opts.pid)
     end)
     terminal.progress()
     ended = signal and { signal = signal } or ended
@@ -245,7 +251,8 @@ local function count(opts, words, here)
   end)
   if runs > 1 then terminal.progress() end
   if not ended then return nil, message, code end
-  local title = opts.pid and "process " .. opts.pid or opts.all_cpus and "all CPUs"
+  local title = opts.pid
+    and (#opts.pid > 1 and "processes " or "process ") .. table.concat(opts.pid, ", ") or opts.all_cpus and "all CPUs"
   if #words > 0 then title = (title and title .. " during " or "") .. table.concat(words, " ") end
   local finished = #results < runs and ("%d of %d"):format(#results, runs) or tostring(runs)
   local text, c = text_of(results[1], runs > #results and #results == 1 and title .. ", run " .. finished or title, opts)

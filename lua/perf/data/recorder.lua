@@ -7,7 +7,8 @@
 -- and ten times a second otherwise; a finished_round record after each pass tells readers up to where they can sort.
 --
 -- A command is forked but waits until its events are open (enable_on_exec), so it is recorded from its first instruction. For a
--- running process, records of its state are made here (perf.data.synthesize).
+-- running process and the children that it has, records of their state are made here (perf.data.synthesize). They are made while
+-- the dummy writes already, so that what changes meanwhile has a record too.
 local argument = require "perf.base.argument"
 local attempt = require "perf.base.attempt"
 local copy = require "perf.base.copy"
@@ -19,6 +20,7 @@ local set = require "perf.event.set"
 local data_create = require "perf.data.create"
 local state = require "perf.data.synthesize"
 local synthesize = require "perf.record.synthesize"
+local threads = require "perf.event.threads"
 
 local recorder = {}
 
@@ -37,10 +39,18 @@ local function bad(index, text, ...)
   argument.raise(text:format(...), index)
 end
 
--- The target of the recording: an argument vector, or a process id.
+local function is_pid(what) return type(what) == "number" and what == math.floor(what) and what > 0 end
+
+-- The target of the recording: an argument vector, or an array of process ids.
 local function check_target(what)
   if type(what) == "string" then what = {"/bin/sh", "-c", what} end
-  if type(what) == "number" and what == math.floor(what) and (what > 0 or what == EVERYONE) then return nil, what end
+  if is_pid(what) or what == EVERYONE then return nil, {what} end
+  if type(what) == "table" and type(what[1]) == "number" then
+    for i, pid in ipairs(what) do
+      if not is_pid(pid) then bad(1, "process %d: process id expected, got %s", i, tostring(pid)) end
+    end
+    return nil, what
+  end
   if type(what) ~= "table" then bad(1, "command or process id expected, got %s", type(what)) end
   local argv = {}
   for i, word in ipairs(what) do
@@ -166,17 +176,17 @@ end
 
 function Session:close()
   for _, ev in ipairs(self.events) do ev:close() end
-  self.events, self.leaders, self.fds = {}, {}, {}
+  self.events = {}
   if self.process then self.process:close() end
   if self.output then self.output:close() end
 end
 
--- Open one event for one thread on one CPU. Returns nil if the thread has ended or the CPU does not have the event.
-function Session:open_one(entry, tid, cpu, leader)
+-- Open one event for one thread on one CPU. Returns nil if the CPU does not have the event; nil, "ESRCH" if the thread has ended.
+function Session:open_one(entry, tid, cpu)
   local ev, msg, code = open.attr(entry.spec, entry.attr, {pid = tid, cpu = cpu})
   if not ev then
     local elsewhere = self.hybrid and (code == "EINVAL" or code == "ENOENT" or code == "ENODEV")
-    if elsewhere or (code == "ESRCH" and self.pid) then return nil end
+    if elsewhere or (code == "ESRCH" and self.pids) then return nil, code end
     refuse(msg, code)
   end
   -- A clock may have been opened without samples of the kernel, for lack of permission: then the file's attr must show that.
@@ -184,32 +194,55 @@ function Session:open_one(entry, tid, cpu, leader)
   entry.attr, entry.name, entry.spec = info.attr, info.label, { label = info.label }
   self.events[#self.events + 1], self.fds[#self.fds + 1] = ev, ev:fd()
   entry.ids[#entry.ids + 1], entry.events[#entry.events + 1] = ev:id(), ev
-  if leader then
-    try_as(entry.name, ev:set_output(leader))
+  if self.leader_of[cpu] then
+    try_as(entry.name, ev:set_output(self.leader_of[cpu]))
   else
     try(ev:map{pages = self.opts.pages})
-    self.leaders[#self.leaders + 1] = ev
+    self.leaders[#self.leaders + 1], self.leader_of[cpu] = ev, ev
   end
   return ev
 end
 
-function Session:open(tids)
+-- Forget all events; those of an earlier attempt are closed.
+function Session:begin_opening()
+  self.events, self.fds, self.leaders, self.leader_of = {}, {}, {}, {}
+  for _, entry in ipairs(self.prepared) do entry.ids, entry.events = {}, {} end
+end
+
+-- Open all events for one thread. Returns an object that closes them; or nil, message, code if the thread has ended.
+function Session:open_thread(tid)
+  local opened, ended = {}, nil
+  for _, cpu in ipairs(host.cpus "online" or {0}) do
+    for _, entry in ipairs(self.prepared) do
+      local ev, code = self:open_one(entry, tid, cpu)
+      if ev then opened[#opened + 1] = ev end
+      ended = ended or code == "ESRCH"
+    end
+  end
+  if ended and #opened == 0 then return nil, "the thread has ended", "ESRCH" end
+  function opened.close()
+    for _, ev in ipairs(opened) do ev:close() end
+  end
+  return opened
+end
+
+function Session:open(pids)
   self.hybrid = false
   for _, entry in ipairs(self.prepared) do
     for _, other in ipairs(self.prepared) do
       self.hybrid = self.hybrid or entry ~= other and entry.name == other.name
     end
   end
-  for _, cpu in ipairs(host.cpus "online" or {0}) do
-    local leader
-    for _, tid in ipairs(tids) do
-      for _, entry in ipairs(self.prepared) do
-        local ev = self:open_one(entry, tid, cpu, leader)
-        leader = leader or ev
-      end
-    end
+  self:begin_opening()
+  if self.everyone then
+    self:open_thread(EVERYONE)
+  else
+    try(threads.open(pids, self.opts.inherit, function(tid, opened)
+      if #opened == 0 then self:begin_opening() end
+      return self:open_thread(tid)
+    end))
   end
-  if #self.leaders == 0 then refuse("the process has ended, or no CPU counts these events", "ESRCH") end
+  if #self.leaders == 0 then refuse("no CPU counts these events", "ESRCH") end
 end
 
 -- Copy all records from the rings to the file.
@@ -226,6 +259,9 @@ function Session:drain()
   if any then try(self.writer:write(core.finished_round)) end
 end
 
+-- Whether the processes that were given have ended, though children of them may run on.
+function Session:have_ended() return self.pids and not self.everyone and not host.any_runs(self.pids) end
+
 -- Record until the process ends, the time is over, or a signal asks for the end.
 function Session:run()
   local deadline = self.opts.timeout and core.wall_ns() + self.opts.timeout * 1e9
@@ -233,7 +269,7 @@ function Session:run()
     local live = core.watch(self.fds, TICK)
     self:drain()
     local ended = self.process and self.process:wait()
-    if ended or live == 0 then return true end
+    if ended or live == 0 or self:have_ended() then return true end
     if core.caught_interrupt() then
       self.interrupted = core.caught_interrupt()
       return true
@@ -293,8 +329,8 @@ local function features_of(prepared)
   return require("perf.data.tracing_data").data(tracepoints)
 end
 
--- The path and mode for writing the file: beside the file that it will replace. It is moved there once the program runs, so that
--- a failed start does not destroy an older recording.
+-- The path and mode for writing the file: beside the file that it will replace. It takes that file's place once the program
+-- runs, so that a failed start does not destroy an older recording.
 function Session:place(path, mode)
   if mode ~= "replace" then return path, mode end
   self.output = try(core.output(path))
@@ -310,12 +346,23 @@ function Session:create()
   local writer = try(data_create.create(place, opts))
   self.writer, self.path, writer.path = writer, path, path
   local function write(bytes) try(writer:write(bytes)) end
+  state.kernel(write, core.trailer(self.prepared[1].attr))
+end
+
+-- Write the state of the processes that run.
+function Session:write_state()
   local trailer = core.trailer(self.prepared[1].attr)
-  state.kernel(write, trailer)
-  if self.pid == EVERYONE then
-    state.everyone(write, trailer)
-  elseif self.pid then
-    state.process(write, self.pid, trailer)
+  local function write(bytes) try(self.writer:write(bytes)) end
+  if self.everyone then return state.everyone(write, trailer) end
+  for _, pid in ipairs(self.opts.inherit and host.with_descendants(self.pids) or self.pids) do
+    state.process(write, pid, trailer)
+  end
+end
+
+-- Enable the tracker, or the other events.
+function Session:enable(tracks)
+  for _, entry in ipairs(self.prepared) do
+    for _, ev in ipairs((entry.tracks or false) == tracks and entry.events or {}) do try(ev:enable()) end
   end
 end
 
@@ -329,9 +376,13 @@ end
 local function record(self, argv)
   local run = argv or self.opts.during
   if run then self.process = try(core.spawn(run)) end
-  self:open(argv and {self.process:pid()} or self.pid == EVERYONE and {EVERYONE} or try(host.threads(self.pid)))
+  self:open(self.pids or {self.process:pid()})
   self:create()
-  for i = argv and 0 or #self.events, 1, -1 do try(self.events[i]:enable()) end -- the tracker first
+  if self.pids then
+    self:enable(true)
+    self:write_state()
+    self:enable(false)
+  end
   if run then
     local ok, msg, code = self.process:start()
     if not ok then
@@ -351,9 +402,10 @@ local function record(self, argv)
     interrupted = self.interrupted, timed_out = self.timed_out}, Result)
 end
 
-local function run_session(argv, pid, opts)
+local function run_session(argv, pids, opts)
   local prepared = prepare(try(resolve(opts.events)), opts, argv ~= nil)
-  local self = setmetatable({opts = opts, prepared = prepared, pid = pid, events = {}, leaders = {}, fds = {}}, Session)
+  local self = setmetatable({opts = opts, prepared = prepared, pids = pids, everyone = pids and pids[1] == EVERYONE, events = {}},
+    Session)
   try_as("perf.record: another recording of this process is running", core.catch_interrupts())
   local ok, result = pcall(record, self, argv)
   core.release_interrupts()
@@ -364,12 +416,12 @@ local function run_session(argv, pid, opts)
   return result
 end
 
---- Record a command or a running process into a perf.data file, with all threads and children, a command from its first
--- instruction: `perf report`, `perf script` and `perf.data.open` read the file. Returns when the command or process has ended;
--- SIGINT, SIGTERM, SIGHUP and SIGQUIT end the recording but not the caller, and the file is complete. An old file is replaced
--- when the program runs.
--- @tparam table|string|integer command an array of a program and its arguments, a string for the shell, a process id, or -1:
--- every process, until the timeout or a signal
+--- Record a command or running processes into a perf.data file, with all threads and children, a command from its first
+-- instruction: `perf report`, `perf script` and `perf.data.open` read the file. Returns when the command or all processes have
+-- ended; SIGINT, SIGTERM, SIGHUP and SIGQUIT end the recording but not the caller, and the file is complete. An old file is
+-- replaced when the program runs.
+-- @tparam table|string|integer command an array of a program and its arguments, a string for the shell, a process id, an array
+-- of them, or -1: every process, until the timeout or a signal
 -- @tparam[opt] table options
 -- @treturn table `{path=, samples=, lost=, lost_records=, at_least=, bytes=, status=, signal=, interrupted=, timed_out=}`: `lost`
 -- the samples lost because a ring was full (`samples` + `lost` is the number of all samples), `lost_records` the lost records of
@@ -378,13 +430,13 @@ end
 -- @fails
 -- @usage local r = assert(perf.record({"make"}, {call_graph = true, output = "make.data"}))
 function recorder.record(what, opts)
-  local argv, pid = check_target(what)
+  local argv, pids = check_target(what)
   opts = check_options(opts, 2)
   if opts.during and argv then bad(2, "option 'during': only with a process id or -1") end
-  if pid == EVERYONE then
+  if what == EVERYONE then
     opts.inherit = false -- every process includes the children
   end
-  local result, msg, code = catch(run_session, argv, pid, opts)
+  local result, msg, code = catch(run_session, argv, pids, opts)
   return result, msg, code
 end
 

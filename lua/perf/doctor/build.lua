@@ -5,13 +5,14 @@ local keys_of = require "perf.base.keys"
 
 local function interpreter(add)
   local i = features.interpreter()
+  local unwinds, why = core.unwinds()
+  local stacks = unwinds and "the profiler reads stacks from the registers"
+    or "the profiler takes stacks at safe points, which may be a line later: " .. why
   if not i.jit then
-    local unwinds, why = core.unwinds()
-    local stacks = "the profiler reads stacks from the registers"
-    if not unwinds then stacks = "the profiler takes stacks by debug hooks: " .. why end
     return add("interpreter", nil, ("%s: %s; a measurement costs more than on LuaJIT"):format(i.version, stacks))
   end
   local text = ("%s, %s, compiler %s"):format(i.version, i.ffi and "FFI" or "no FFI", i.compiler and "on" or "off")
+  if not unwinds then text = text .. "; " .. stacks end
   add("interpreter", i.ffi and i.compiler, text, not i.compiler and "jit.on()  -- in the program"
     or "a LuaJIT built with its FFI")
 end

@@ -146,7 +146,7 @@ end
 
 local minimum = { bpf = " (libbpf 1.0 or newer)" }
 local packages = { bpf = "libbpf-dev", symbols = "libdw-dev", tracefields = "libtraceevent-dev", pfm = "libpfm4-dev",
-  zstd = "libzstd-dev" }
+  zstd = "libzstd-dev", outside = "clang" }
 
 -- The parts of this module that need a library.
 -- @return {bpf = true or the need, ...}

@@ -130,7 +130,7 @@ function Event:modify(attr)
   return nil, message, code
 end
 
--- The entry of an event without a count, and the reasons.
+-- The entry of an event without a count; the reasons for it follow.
 local function without(info, why, raw)
   local e = entry(info, raw, 0, 0, nil)
   e.why = why

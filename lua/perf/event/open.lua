@@ -37,12 +37,12 @@ end
 function M.no_count_reason(attr, label)
   if not is_set(attr.exclude_kernel) then return nil end
   local what = probe.in_kernel(M.software_config(attr))
-  if what then return what .. " happen in the kernel, which exclude_kernel (:u) leaves out" end
+  if what then return what .. " happen in the kernel (exclude_kernel, :u, leaves that out)" end
   local system = (attr.type == "tracepoint" or attr.type == 2) and type(label) == "string" and label:match "^(%a[%w_-]*):"
   -- Tracepoints of system calls and of probes in a program have the program's registers, so they can count with :u. Without a
   -- name the kind is unknown.
   if system and system ~= "syscalls" and system ~= "tracepoint" and not system:find "^u?prob" then
-    return "this tracepoint is in the kernel, which exclude_kernel (:u) leaves out"
+    return "this tracepoint is in the kernel (exclude_kernel, :u, leaves that out)"
   end
 end
 

@@ -100,6 +100,56 @@ function M.threads(pid)
   return list
 end
 
+-- The children of a process, and theirs, but not this process and its children.
+-- @return array of process ids
+function M.descendants(pid)
+  local list, own = {}, core.pid()
+  local function add(parent)
+    for _, tid in ipairs(M.threads(parent) or {}) do
+      for child in (M.read_file(("/proc/%d/task/%d/children"):format(parent, tid)) or ""):gmatch "%d+" do
+        child = tonumber(child)
+        if child ~= own then
+          list[#list + 1] = child
+          add(child)
+        end
+      end
+    end
+  end
+  add(pid)
+  return list
+end
+
+-- Some processes with their children, and theirs: each once.
+-- @return array of process ids
+function M.with_descendants(pids)
+  local list, seen = {}, {}
+  local function add(pid)
+    if not seen[pid] then seen[pid], list[#list + 1] = true, pid end
+  end
+  for _, pid in ipairs(pids) do
+    add(pid)
+    for _, child in ipairs(M.descendants(pid)) do add(child) end
+  end
+  return list
+end
+
+-- Whether a process runs, and has not ended as a zombie. Its first thread may have ended before the others.
+-- @return boolean; or nil, message, code if that cannot be told
+function M.is_running(pid)
+  local status, message, code = M.status(pid)
+  if not status and code ~= "ENOENT" and code ~= "ESRCH" then return nil, message, code end
+  if not status then return false end
+  return not (status.State or ""):find "^[ZX]" or (tonumber(status.Threads) or 0) > 1
+end
+
+-- Whether one of several processes runs.
+function M.any_runs(pids)
+  for _, pid in ipairs(pids) do
+    if M.is_running(pid) then return true end
+  end
+  return false
+end
+
 -- The effective user id of a process, without a pid of the calling thread; nil if /proc cannot be read.
 function M.uid(pid)
   local status = M.status(pid)
@@ -141,12 +191,38 @@ function M.seccomp()
   return status and tonumber(status.Seccomp) or 0
 end
 
+-- The mappings in the text of a file such as /proc/self/maps.
+-- @return iterator of texts, as that of `maps`
+function M.mappings(text) return text:gmatch "(%x+)%-(%x+) (%S+) (%x+) (%x+):(%x+) (%d+) *([^\n]*)" end
+
 -- The mappings of a process, without a pid of the calling one.
 -- @return iterator of texts: first and last address, permissions, offset, the device's two numbers, inode, path or name; and
 -- where the mappings cannot be read, message, code
 function M.maps(pid)
   local text, message, code = M.read_file(("/proc/%s/maps"):format(pid and ("%d"):format(pid) or "self"))
-  return (text or ""):gmatch "(%x+)%-(%x+) (%S+) (%x+) (%x+):(%x+) (%d+) *([^\n]*)", message, code
+  return M.mappings(text or ""), message, code
+end
+
+-- The mappings of code.
+-- @param mappings iterator, that of `mappings` or `maps`
+-- @return array of {from =, to =, offset =, path =, file =}; `file` is a text that no other file has, nil for code in no file
+function M.code(mappings)
+  local list = {}
+  for from, to, perms, offset, major, minor, inode, path in mappings do
+    if perms:find "x" then
+      list[#list + 1] = { from = tonumber(from, 16), to = tonumber(to, 16), offset = tonumber(offset, 16), path = path,
+        file = inode ~= "0" and ("%s:%s %s"):format(major, minor, inode) or nil }
+    end
+  end
+  return list
+end
+
+-- The mapping in such a list that has an address; nil if no code is there.
+function M.code_at(list, address)
+  -- On Lua 5.1 and 5.2, a value too large for a number is a string; no code is there.
+  for _, m in ipairs(type(address) ~= "string" and list or {}) do
+    if address >= m.from and address < m.to then return m end
+  end
 end
 
 -- The path of the running program, for commands such as setcap.

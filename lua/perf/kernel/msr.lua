@@ -36,7 +36,7 @@ local function open_hint(cpu, code)
   elseif code == "EACCES" or code == "EPERM" then
     local mode = locked_down()
     if mode then return "the kernel is locked down (" .. mode .. ")" end
-    return "run as root: it takes CAP_SYS_RAWIO beside the permission to read the file"
+    return "run as root: that needs CAP_SYS_RAWIO besides the permission to read the file"
   end
 end
 

@@ -200,7 +200,7 @@ function Pmu:events()
   return listing(self, "events", is_event)
 end
 
--- The names of its events, by the lower-case name.
+-- The names of the PMU's events, by their lower-case forms.
 function Pmu:lower_events()
   return once(self, "lower", function()
     local out = {}

@@ -189,7 +189,7 @@ function events.uprobe(t)
   return probe("uprobe", label, {uprobe_path = t.path, probe_offset = offset}, terms)
 end
 
---- The event that an address is accessed.
+--- The event of accesses to an address.
 -- @tparam table options
 -- @treturn table attr fields
 function events.breakpoint(t)
@@ -281,7 +281,8 @@ end
 -- @treturn ?string why tracefs could not be read, if the array is empty for that reason; and its code as a third result
 function events.list(pattern)
   local rows, message, code = list.of(pmu.here, tracefs.here, optional(pattern, "string", 1))
-  return rows, message, code -- no tail call, so that an error has this function's name
+  if message then return rows, message, code end
+  return rows -- no tail call, so that an error has this function's name; and no nil after it, which a REPL would print
 end
 
 --- The PMUs of this machine.

@@ -132,15 +132,29 @@ local function from_pfm(text)
   return attr and {kind = "pfm", attrs = {attr}}
 end
 
--- perf(1)'s own events, and what to use instead.
-local TOOL_EVENTS = {duration_time = "the wall_ns of Counts", user_time = "task-clock", system_time = "task-clock"}
+-- Names of events that are not the kernel's, and what they are.
+local TOOL = "an event of the perf command, not of the kernel; see "
+local MEMORY = "Lua's memory, not an event of the kernel: only a Lua script is profiled by it"
+local ELSEWHERE = {duration_time = TOOL .. "the wall_ns of Counts", user_time = TOOL .. "task-clock",
+  system_time = TOOL .. "task-clock", alloc = MEMORY, heap = MEMORY}
+
+-- A text without its modifiers; the same text if it has none.
+local function without_modifiers(text)
+  local name, letters = text:match "^(.*):([^:]*)$"
+  return name and not modifiers.check(letters) and name or text
+end
+
+-- Returns what an unknown text seems to be, or nil if it is like nothing that is known.
+function Parser:mistake(text)
+  local name = without_modifiers(text)
+  if ELSEWHERE[name] then return ELSEWHERE[name] end
+  if self.pmus:get(name) then return ("a PMU, not an event: %s/EVENT/ or %s/TERM=VALUE,.../"):format(name, name) end
+  local hint = suggest.hint(name, self:all(name))
+  return hint ~= "" and "unknown event" .. hint or nil
+end
 
 function Parser:unknown(text)
-  local fail = failure(text)
-  local instead = TOOL_EVENTS[text:match("^[^:]*")]
-  if instead then fail(nil, "an event of the perf command, not of the kernel; see %s", instead) end
-  if self.pmus:get(text) then fail(nil, "a PMU, not an event: %s/EVENT/ or %s/TERM=VALUE,.../", text, text) end
-  fail(nil, "unknown event%s", suggest.hint(text, self:all(text)))
+  failure(text)(nil, "%s", self:mistake(text) or "unknown event")
 end
 
 -- Parse a head without slashes and modifiers; nil if it is not one, nil and a reason if it is invalid.
@@ -188,7 +202,8 @@ function Parser:plain(text, fail)
   found, message, code, unknown = self:colons(text, fail)
   found = found or from_pfm(text)
   if found then return found end
-  if message and not unknown then return nil, message, code end
+  -- Without tracefs, a name with modifiers is more likely to be misspelt than to be a tracepoint.
+  if message and not unknown and (without_modifiers(text) == text or not self:mistake(text)) then return nil, message, code end
   self:unknown(text)
 end
 

@@ -7,6 +7,8 @@ local merged = require "perf.profile.merged"
 
 local M = {}
 
+local MOST = 16 * 2 ^ 20 -- bytes of a source file that are read
+
 local states = { c = "(C function)", gc = "(garbage collector)", jit = "(JIT compiler)", outside = "(outside Lua)",
   unsampled = "(unsampled)", other = "(other)" }
 
@@ -18,19 +20,25 @@ end
 -- Frames --------------------------------------------------------------------------------------------------------------
 
 -- The lines of a chunk, by its name: "@" and a path, or its own text.
-local function lines_of(source)
+-- @tab[opt] pids other processes, whose files these are
+local function lines_of(source, pids)
   local lines, path = {}, source:match "^@(.*)"
-  local f = path and not path:find "^/dev/" and not path:find "^/proc/" and io.open(path) -- do not open what may be a pipe
-  for text in f and f:lines() or not path and source:gmatch "([^\n]*)\n?" or function() end do lines[#lines + 1] = text end
-  if f then f:close() end
+  local text = not path and source
+  if path and not path:find "^/dev/" and not path:find "^/proc/" then -- the interpreter's input may be there
+    for _, pid in ipairs(pids or {}) do
+      text = text or core.regular_file(("/proc/%d%s%s"):format(pid, path:find "^/" and "/root" or "/cwd/", path), MOST)
+    end
+    text = text or core.regular_file(path, MOST) -- the process has ended
+  end
+  for line in (text or ""):gmatch "([^\n]*)\n?" do lines[#lines + 1] = line end
   return lines
 end
 
 -- The names of functions at their definition; callers may use another name or none.
-local function definitions()
+local function definitions(pids)
   local chunks = {}
   return function(source, line)
-    chunks[source] = chunks[source] or lines_of(source)
+    chunks[source] = chunks[source] or lines_of(source, pids)
     local text = chunks[source][line] or ""
     -- If a line defines several functions, the right one is unknown.
     if text:find "%f[%w_]function%f[^%w_].*%f[%w_]function%f[^%w_]" then return nil end
@@ -59,13 +67,24 @@ local function c_frame(f, functions)
   return { name = name, func = name, kind = own and "builtin" or "c", code = code, unknown = code and not by_caller }
 end
 
--- Convert the result's frames to frames of a Profile; a zone's frame to the zone's number. Also returns which ones are results.
-local function frames_of(raw)
-  local frames, zones, results, functions, native = {}, {}, {}, nil, nil
-  local defined = definitions()
+-- The frame of a C function of another process; nil if no code is there.
+local function foreign_frame(f, names)
+  local name, own = names:find(f)
+  return name and { name = name, func = name, kind = own and "builtin" or "c", unknown = not own }
+end
+
+-- Convert the result's frames to frames of a Profile; a zone's frame to the zone's number. Also returns which ones are results,
+-- and which ones are the interpreter's own code, in another process.
+-- @param[opt] names those of another process, see perf.profile.foreign
+-- @tab[opt] pids these processes
+local function frames_of(raw, names, pids)
+  local frames, zones, results, interpreter, functions, native = {}, {}, {}, {}, nil, nil
+  local defined = definitions(pids)
   for i, f in ipairs(raw) do
     if lua_frame.is(f) then
       frames[i] = frame_of(f, defined)
+    elseif f.kind == "c" and names then
+      frames[i] = foreign_frame(f, names) or false
     elseif f.kind == "c" then
       functions = functions or require("perf.profile.c_functions").new()
       frames[i] = c_frame(f, functions)
@@ -79,13 +98,15 @@ local function frames_of(raw)
       zones[i] = f.zone
     elseif f.kind == "state" then
       frames[i] = f.state ~= "native" and state_frame(f.state) or false
+    elseif names then
+      frames[i], interpreter[i] = names:native(f)
     else
       native = native or require("perf.profile.native").new()
       frames[i] = native:frame(f.kind, f.address)
     end
   end
   if native then native:close() end
-  return frames, zones, results
+  return frames, zones, results, interpreter
 end
 
 -- Stacks --------------------------------------------------------------------------------------------------------------
@@ -107,10 +128,10 @@ local function name_by_symbols(frames)
 end
 
 -- The sampled stacks; and, for a timeline, the index of each stack by its node.
-local function samples_of(found, zone_name)
-  local frames, zones, results = frames_of(found.frames)
+local function samples_of(found, zone_name, names, pids)
+  local frames, zones, results, interpreter = frames_of(found.frames, names, pids)
   local parent, frame, weight, count = found.parent, found.frame, found.weight, found.count
-  local list, native, into = {}, next(results) ~= nil, {}
+  local list = {}
   local places = found.moments and {} or nil
   local nameless, seen = {}, {}
   local function show(f)
@@ -118,19 +139,29 @@ local function samples_of(found, zone_name)
       seen[f], nameless[#nameless + 1] = true, f
     end
   end
+  -- In its call chain, the frames from the interpreter's on are its callers; outside of Lua all are of interest.
+  local function is_outside(node)
+    while node ~= 0 do
+      if found.frames[frame[node]].state == "outside" then return true end
+      node = parent[node]
+    end
+    return false
+  end
   for node = 1, #parent do
-    if count[node] ~= 0 then
+    if count[node] ~= 0 or weight[node] ~= 0 then -- the time off the CPU comes later than the sample
+      local callers, outside = false, next(interpreter) and is_outside(node)
       local stack, n, at, zone, in_user = {}, 0, node, nil, false
       while at ~= 0 do
         local f = frame[at]
+        local kind = found.frames[f].kind
+        callers = not outside and (kind == "native" or kind == "kernel") and (callers or interpreter[f])
         if zones[f] then
           zone = zone_name(zones[f])
-        elseif frames[f] and not (results[f] and parent[at] ~= 0)
+        elseif frames[f] and not callers and not (results[f] and parent[at] ~= 0)
           and not (in_user and frames[f].kind == "jit" and not frames[f].module) then
           if n > 0 and stack[n].code then show(stack[n]) end
           n = n + 1
           stack[n] = frames[f]
-          native = native or frames[f].address ~= nil
           in_user = in_user or frames[f].kind == "native" or frames[f].kind == "jit"
         end
         at = parent[at]
@@ -146,7 +177,8 @@ local function samples_of(found, zone_name)
     add(list, { state_frame "unsampled" }, found.unsampled, found.unsampled_count)
   end
   name_by_symbols(nameless)
-  if native then list, into = merged(list) end
+  local into
+  list, into = merged(list)
   table.sort(list, function(a, b)
     if a.weight ~= b.weight then return a.weight > b.weight end
     return (a.stack[1] and a.stack[1].name or "") < (b.stack[1] and b.stack[1].name or "")
@@ -154,18 +186,32 @@ local function samples_of(found, zone_name)
   return list, function(node) return into[places[node]] or places[node] end
 end
 
+-- The names of the code of other processes, which the profiler keeps for the next snapshot.
+local function names_of(p, found)
+  if not p.pids then return nil end
+  if p.names then
+    p.names:see(found.images)
+  else
+    p.names = require("perf.profile.foreign").new(found.images, found.global, found.interpreters)
+  end
+  return p.names
+end
+
 -- Make a Profile.
--- @param p the Profiler, stopped
+-- @param p the Profiler, stopped; `pids`: the processes, if they are others
 -- @param found the result() of its sampler
 function M.make(p, found)
   local zone_name = require("perf.profile.zone").name
   local comm = host.line(("/proc/%d/task/%d/comm"):format(p.pid, p.tid))
-  local list, place = samples_of(found, zone_name)
+  local list, place = samples_of(found, zone_name, names_of(p, found), p.pids)
+  local is_one = not p.pids or #p.pids == 1
   local timeline = found.moments and { moments = found.moments, place = place }
   return Profile.new({ event = p.label, unit = p.unit, total = found.total, lost = found.lost, sample_count = found.samples,
     freq = p.attr.sample_freq, period = p.attr.sample_period, requested = p.requested, started = p.started,
-    duration_ns = found.duration_ns, pid = p.pid, tid = p.tid, comm = comm, memory = found.memory,
-    timeline_lost = found.beyond, method = p.method, method_reason = p.why, failures = found.failures }, list, timeline)
+    duration_ns = found.duration_ns,
+    pid = is_one and p.pid or nil, tid = is_one and p.tid or nil, comm = comm, memory = found.memory,
+    timeline_lost = found.beyond, method = p.method, method_reason = p.why, user_only = p.user_only,
+    failures = found.failures, accounting = found.accounting, blocks = found.blocks }, list, timeline)
 end
 
 return M

@@ -9,140 +9,35 @@
 local copy = require "perf.base.copy"
 local core = require "perf.core"
 require "perf.event" -- the methods of events
-local open = require "perf.event.open"
+local is_clock = require "perf.event.open".is_clock
 local checks = require "perf.api.check"
 local argument = require "perf.base.argument"
-local modifiers = require "perf.names.modifiers"
+local event = require "perf.profile.event"
 
 local M = {}
 
-local DEFAULT_FREQ = 999
-local MOST_FREQ, LEAST_PERIOD = 20000, 50000 -- limits for clocks
 local TIMELINE = 100000 -- samples
+local ALLOCATION_PERIOD = 2 ^ 19 -- bytes
+
+-- These events are blocks of the Lua state's allocator: "alloc", each one; "heap", those that are not freed.
+local allocations = { alloc = true, heap = true }
 
 -- Options -------------------------------------------------------------------------------------------------------------
 
-local check_options = checks.options "perf.profiler"
+local row_of_pid = checks.rows "perf.profiler".pid
 
--- The event -----------------------------------------------------------------------------------------------------------
-
-local software, is_clock = open.software_config, open.is_clock
-local function is_breakpoint(attr) return attr.type == 5 or attr.type == "breakpoint" end
-local numbers = { -- the system calls rt_sigreturn and process_vm_readv
-  x86_64 = { 15, 310 }, aarch64 = { 139, 270 }, riscv64 = { 139, 270 } }
-
--- Whether the signal handler may make system calls. It may not if the profiled event counts them: each signal would cause another
--- one. For a tracepoint or a probe this is tested, more than once, since other activity may cause the event.
-local function may_ask(spec, attr, filter, method)
-  if software(attr) or open.is_hardware(attr) or is_breakpoint(attr) then return true end
-  local counting = copy(attr)
-  for _, field in ipairs { "sample_period", "sample_freq", "freq", "sample_type", "sigtrap", "remove_on_exec", "sig_data" } do
-    counting[field] = nil
-  end
-  local ev = open.attr({ label = spec.label }, counting, {})
-  local counted = ev and (not filter or ev:set_filter(filter)) and 1 or nil
-  for _ = 1, counted and 3 or 0 do
-    if counted ~= 0 then counted = ev:measure(core.handler_call, method == "registers").value end
-  end
-  if ev then ev:close() end
-  return counted == 0
-end
-
--- Set the period or frequency: that of the options, else the event's own, else a default by its kind. For events other than
--- clocks and hardware counters the default is a sample of every occurrence.
--- @return the requested rate if a clock's limit changed it
-local function set_rate(attr, opts)
-  if opts.period then
-    attr.sample_period, attr.sample_freq, attr.freq = opts.period, nil, nil
-  elseif opts.freq then
-    attr.sample_freq, attr.sample_period = opts.freq, nil
-  elseif not (attr.sample_period or attr.sample_freq) then
-    if is_clock(attr) or open.is_hardware(attr) then attr.sample_freq = DEFAULT_FREQ else attr.sample_period = 1 end
-  end
-  if not is_clock(attr) then return end
-  -- With less time between two signals their handler would leave none to the program, which would never end.
-  local requested = math.floor(tonumber(attr.sample_freq or attr.sample_period))
-  if attr.sample_freq then attr.sample_freq = math.min(requested, MOST_FREQ) end
-  if attr.sample_period then attr.sample_period = math.max(requested, LEAST_PERIOD) end
-  return requested ~= (attr.sample_freq or attr.sample_period) and requested or nil
-end
-
--- A filter that excludes our own system calls: the return from the signal handler would be a sample and cause another signal, and
--- so would the call that the handler makes on LuaJIT if the stack is taken at a safe point.
-local function filter_of(label, opts, method)
-  local number = label:find "^raw_syscalls:" and numbers[select(2, core.uname())]
-  local own = number and ("id >= 0 && id != %d"):format(number[1])
-  if own and rawget(_G, "jit") and method ~= "registers" then own = ("%s && id != %d"):format(own, number[2]) end
-  if own and opts.filter then return ("(%s) && %s"):format(opts.filter, own) end
-  return own or opts.filter
-end
-
--- "registers" or "safe point", and why the latter.
-local function method_of(opts)
-  if opts.coroutines == "creator" then return "safe point", "only there Lua tells which stack made a coroutine" end
-  local ok, why = core.unwinds()
-  if ok then return "registers" end
-  return "safe point", why
-end
-
-local never = { ["syscalls:sys_enter_rt_sigreturn"] = true, ["syscalls:sys_exit_rt_sigreturn"] = true }
-
--- The attr of an event, the weight of its samples ("exact", "switches" or nil), and the result of set_rate.
-local function prepare(spec, opts)
-  local attr = copy(spec.attrs[1])
-  local requested = set_rate(attr, opts)
-  attr.disabled, attr.read_format, attr.inherit = true, {}, nil
-  attr.sigtrap, attr.remove_on_exec, attr.sig_data = true, true, core.profiler_number()
-  attr.sample_type = opts.native and { "read", "callchain" } or { "read" }
-  if opts.timeline then
-    for _, what in ipairs { "time", "addr", "cpu" } do table.insert(attr.sample_type, what) end
-    attr.use_clockid, attr.clockid = true, "monotonic"
-  end
-  if software(attr) == 3 and not (opts.period or spec.attrs[1].sample_period) then
-    attr.sample_type = { "tid", "time", "read", "cpu", opts.native and "callchain" or nil }
-    attr.sample_period, attr.sample_freq, attr.freq = 1, nil, nil
-    attr.context_switch, attr.sample_id_all = true, true
-    return attr, "switches"
-  end
-  return attr, attr.sample_period == 1 and "exact" or nil, requested
-end
-
--- Whether the event's name, or its attr, asks for the kernel.
-local function names_kernel(label, attr)
-  local letters = label:match "[:/](%a+)$"
-  return attr.exclude_user or letters and not modifiers.check(letters) and letters:find "k" ~= nil
-end
-
--- Open the event: without the kernel if that is not permitted and the event does not ask for it; with the descriptor's signal if
--- the kernel has no sigtrap.
-local function open_event(spec, attr, weighed)
-  local label, by_descriptor = spec.label, false
-  local why = open.no_count_reason(attr)
-  if why then return nil, label .. ": " .. why, "EACCES" end
-  -- arm64 reports a breakpoint before the instruction runs, and the kernel lets it run only if no signal comes first: after the
-  -- handler the same breakpoint would be reported again, forever.
-  if is_breakpoint(attr) and select(2, core.uname()) == "aarch64" then
-    return nil, label .. ": arm64 cannot continue after a signal at a breakpoint; read the event's samples from its ring instead",
-      "ENOTSUP"
-  end
-  local function try() return open.attr({ label = label, unit = spec.unit, scale = spec.scale }, attr, {}) end
-  local ev, message, code = try()
-  if not ev and code == "EACCES" and not attr.exclude_kernel and not names_kernel(label, attr) then
-    attr.exclude_kernel = true
-    local again = not open.no_count_reason(attr) and try()
-    if again then
-      ev = again
-      if not is_clock(attr) then label = label .. (label:find ":%a+$" and "u" or ":u") end
+-- A process, or an array of them.
+local function wrong_pid(v)
+  local list = type(v) == "table" and v or { v }
+  if #list == 0 then return "an empty list" end
+  for _, pid in ipairs(list) do
+    if type(pid) ~= "number" or checks.wrong_number(row_of_pid, pid) then
+      return ("%s expected, got %s"):format(checks.number(row_of_pid), tostring(pid))
     end
   end
-  if not ev and (code == "EINVAL" or code == "E2BIG") and weighed ~= "switches" then
-    attr.sigtrap, attr.remove_on_exec, attr.sig_data = nil, nil, nil
-    ev = try()
-    by_descriptor = ev ~= nil
-  end
-  if not ev then return nil, message, code end
-  return ev, label, by_descriptor
 end
+
+local check_options = checks.options("perf.profiler", { pid = wrong_pid })
 
 -- Profiler ------------------------------------------------------------------------------------------------------------
 
@@ -170,13 +65,51 @@ local function interpreter_code()
   return found[1], found[2]
 end
 
--- Open event and sampler for the next start.
+-- Make the sampler of other processes for the next start.
+local function arm_outside(self)
+  local attr = copy(self.spec.attrs[1])
+  local requested = event.set_rate(attr, self.opts)
+  local kind = event.outside_kind(self.spec.attrs[1], self.opts)
+  if kind == "switch" then attr.sample_period, attr.sample_freq, attr.freq = 1, nil, nil end
+  local session, message, code = require "perf.outside".open(self.spec, attr, self.opts.pid,
+    { alone = self.opts.coroutines ~= "resumer", kind = kind, native = self.opts.native })
+  if not session then return nil, message, code end
+  self.ev, self.sampler, self.label, self.attr, self.method = nil, session, self.spec.label, attr, "registers"
+  self.requested = requested
+  self.unit = (kind == "switch" or is_clock(attr)) and "ns" or self.spec.unit or ""
+  return true
+end
+
+-- The same for allocations, which are not events of the kernel.
+local function arm_allocations(self)
+  local ok, why = core.unwinds()
+  if not ok then return nil, self.spec.label .. ": " .. why, "ENOTSUP" end
+  local period = self.opts.period or ALLOCATION_PERIOD
+  local sampler, message, code = core.profiler(nil, { every = period, live = self.spec.label == "heap",
+    survived = self.opts.survived or 0, coroutines = self.opts.coroutines, hidden = hidden })
+  if not sampler then return nil, self.spec.label .. ": " .. message, code end
+  self.sampler, self.label, self.attr = sampler, self.spec.label, { sample_period = period }
+  self.method, self.unit = "registers", "bytes"
+  return true
+end
+
+-- "registers" or "safe point", and why the latter.
+local function method_of(opts)
+  if opts.coroutines == "creator" then return "safe point", "only there Lua tells which stack made a coroutine" end
+  local ok, why = core.unwinds()
+  if ok then return "registers" end
+  return "safe point", why
+end
+
+-- Open the event, and make the sampler for the next start.
 local function arm(self)
-  local attr, weighed, requested = prepare(self.spec, self.opts)
-  local ev, label, by_descriptor = open_event(self.spec, attr, weighed)
+  if self.opts.pid then return arm_outside(self) end
+  if allocations[self.spec.label] then return arm_allocations(self) end
+  local attr, weighed, requested = event.prepare(self.spec, self.opts)
+  local ev, label, by_descriptor = event.open(self.spec, attr, weighed)
   if not ev then return nil, label, by_descriptor end
   local method, why = method_of(self.opts)
-  local filter = filter_of(self.spec.label, self.opts, method)
+  local filter = event.filter(self.spec.label, self.opts, method)
   if filter then
     local ok, message, code = ev:set_filter(filter)
     if not ok then
@@ -187,7 +120,7 @@ local function arm(self)
   local from, to
   if self.opts.native then from, to = interpreter_code() end
   local sampler, message, code = core.profiler(ev, { exact = weighed == "exact", switches = weighed == "switches",
-    native = self.opts.native, may_ask = may_ask(self.spec, attr, filter, method), by_descriptor = by_descriptor,
+    native = self.opts.native, may_ask = event.may_ask(self.spec, attr, filter, method), by_descriptor = by_descriptor,
     coroutines = self.opts.coroutines, hidden = hidden, safe_point = method ~= "registers",
     freq = attr.sample_freq or is_clock(attr) and math.floor(1e9 / attr.sample_period) or nil,
     code_start = from, code_end = to, timeline = self.opts.timeline == true and TIMELINE or self.opts.timeline or 0 })
@@ -196,7 +129,7 @@ local function arm(self)
     return nil, label .. ": " .. message, code
   end
   self.ev, self.sampler, self.label, self.attr, self.method, self.why = ev, sampler, label, attr, method, why
-  self.requested = requested
+  self.requested, self.user_only = requested, is_clock(attr) and ev:info().attr.exclude_kernel == true or nil
   self.unit = (weighed == "switches" or is_clock(attr)) and "ns" or self.spec.unit or ""
   return true
 end
@@ -204,7 +137,8 @@ end
 local function disarm(self)
   if self.sampler then self.sampler:close() end
   if self.ev then self.ev:close() end
-  self.sampler, self.ev = nil, nil
+  if self.names then self.names:close() end
+  self.sampler, self.ev, self.names = nil, nil, nil
 end
 
 -- The check is made here, since this file's functions are hidden: a profile shows nothing of its own stop.
@@ -212,12 +146,30 @@ local function check(p, method)
   return getmetatable(p) == Profiler and p or argument.check_object(p, Profiler, "Profiler", method)
 end
 
---- Start profiling. The event counts the calling thread.
--- @treturn boolean true @fails "EBUSY" when it runs already, or 64 others do; at safe points also when another profiler of this
--- process runs, or LuaJIT's own
-function Profiler:start()
-  check(self, "start")
-  if self.closed then argument.raise_in_method("start", "Profiler is closed", 1) end
+local gives_up = _VERSION == "Lua 5.1" -- LuaJIT too has this version
+
+-- Call a function of a profiler, in which finalizers and hooks of the program may run. They cannot change the profiler: if one of
+-- them closes it, it is closed when the function has ended. The function may be called twice; here, since each call of a function
+-- may need memory for the stack.
+local function alone(self, fn)
+  if self.busy then
+    return nil, "the profiler is being started, stopped or read: a finalizer or hook cannot call it now", "EBUSY"
+  end
+  self.busy = true
+  local ok, result, message, code = pcall(fn, self)
+  -- LuaJIT and Lua 5.1 do not collect before they give up. The others do; and on Lua 5.3 a collection may not end in a finalizer
+  -- while the state is being closed.
+  if not ok and gives_up and tostring(result):find("not enough memory", 1, true) then
+    collectgarbage()
+    ok, result, message, code = pcall(fn, self)
+  end
+  self.busy = false
+  if self.closed then disarm(self) end
+  if not ok then error(result, 0) end
+  return result, message, code
+end
+
+local function start(self)
   local state = self.sampler and self.sampler:state()
   if state == "running" then return nil, "the profiler is running already", "EBUSY" end
   if state ~= "new" then
@@ -226,25 +178,67 @@ function Profiler:start()
     if not ok then return nil, message, code end
   end
   self.started, self.pid, self.tid = core.unix_time(), core.pid()
+  self.before = nil
+  self.pids = self.opts.pid
+  if self.pids then self.pid, self.tid = self.pids[1], self.pids[1] end
   local ok, message, code = self.sampler:start()
   if not ok then return nil, self.label .. ": " .. message, code end
+  if self.closed then return nil, self.label .. ": a finalizer or hook has closed the profiler meanwhile", "ECANCELED" end
   return true
 end
 
-local gives_up = _VERSION == "Lua 5.1" -- LuaJIT too has this version
+--- Start profiling. The event counts the calling thread.
+-- @treturn boolean true @fails "EBUSY" when it runs already, or 64 others do; at safe points also when another profiler of this
+-- process runs, or LuaJIT's own; "ECANCELED" if a finalizer or hook closes it meanwhile
+function Profiler:start()
+  if check(self, "start").closed then argument.raise_in_method("start", "Profiler is closed", 1) end
+  return alone(self, start)
+end
 
-local function profile_of(self) return require("perf.profile.collect").make(self, self.sampler:result()) end
+-- The Profile of what is new in a result of the sampler.
+local function profile_of(self, found)
+  local prof = require("perf.profile.collect").make(self, require "perf.profile.since"(found, self.before))
+  self.before = found
+  self.started = prof.started + tonumber(prof.duration_ns) / 1e9
+  return prof
+end
 
---- Stop profiling; return the Profile.
--- @treturn Profile @fails "EINVAL" if it is not running; "ECHILD" in the child of a fork, which is not profiled
-function Profiler:stop()
-  local state = check(self, "stop").sampler and self.sampler:state()
-  -- "stopped": the state is being closed, and has stopped it before
-  if state ~= "running" and state ~= "inherited" and state ~= "stopped" then
-    return nil, state == "closed" and "the profiler was closed with its Lua state" or "the profiler is not running", "EINVAL"
-  end
+local function result_of(self) return profile_of(self, self.sampler:result()) end
+
+local function snapshot_of(self)
+  local found, message, code = self.sampler:snapshot()
+  if not found then return nil, ("%s: %s"):format(self.label, message), code end
+  return profile_of(self, found)
+end
+
+local function snapshot(self)
+  local ok, message, code = true, nil, nil
+  if self.ev then ok, message, code = self.ev:disable() end
+  if not ok then return nil, message, code end
+  local made, prof, why, errno = pcall(snapshot_of, self)
+  if self.ev then ok, message, code = self.ev:enable() end
+  if not made then error(prof, 0) end
+  if not ok then return nil, message, code end
+  return prof, why, errno
+end
+
+--- Return the Profile of the time since the start, or since the last snapshot, and go on. The Profiles of all snapshots and
+-- that of the stop add up to the whole. What was counted after the last sample belongs to the next one; the work of
+-- making the Profile belongs to none.
+-- @treturn Profile @fails "EINVAL" if it is not running; "EBUSY" in a finalizer or hook that runs during another call of it;
+-- "ECHILD" in the child of a fork; "EPERM" in another thread than that which it profiles; "ENOTSUP" for allocations
+function Profiler:snapshot()
+  local state = check(self, "snapshot").sampler and self.sampler:state()
+  if state == "inherited" then return nil, core.inherited "Profiler", "ECHILD" end
+  if state ~= "running" then return nil, "the profiler is not running", "EINVAL" end
+  if allocations[self.spec.label] then return nil, self.spec.label .. ": allocations have no snapshot", "ENOTSUP" end
+  return alone(self, snapshot)
+end
+
+local function stop(self)
+  local inherited = self.sampler:state() == "inherited"
   local ok, message, code = self.sampler:stop()
-  if state == "inherited" then
+  if inherited then
     disarm(self)
     return nil, core.inherited "Profiler", "ECHILD"
   end
@@ -252,16 +246,21 @@ function Profiler:stop()
     disarm(self)
     return nil, self.label .. ": " .. message, code
   end
-  local made, prof = pcall(profile_of, self)
-  -- LuaJIT and Lua 5.1 do not collect before they give up. The others do; and on Lua 5.3 a collection may not end in a finalizer
-  -- while the state is being closed.
-  if not made and gives_up and tostring(prof):find("not enough memory", 1, true) then
-    collectgarbage()
-    made, prof = pcall(profile_of, self)
-  end
-  if not made then error(prof, 0) end
+  local prof = result_of(self)
   disarm(self)
   return prof
+end
+
+--- Stop profiling; return the Profile.
+-- @treturn Profile @fails "EINVAL" if it is not running; "EBUSY" in a finalizer or hook that runs during another call of it;
+-- "ECHILD" in the child of a fork, which is not profiled
+function Profiler:stop()
+  local state = check(self, "stop").sampler and self.sampler:state()
+  -- "stopped": the state is being closed, and has stopped it before
+  if state ~= "running" and state ~= "inherited" and state ~= "stopped" then
+    return nil, state == "closed" and "the profiler was closed with its Lua state" or "the profiler is not running", "EINVAL"
+  end
+  return alone(self, stop)
 end
 
 --- Whether it is running, in this process.
@@ -278,15 +277,57 @@ end
 
 --- Close the event, and drop the samples so far. Idempotent.
 function Profiler:close()
-  disarm(check(self, "close"))
-  self.closed = true
+  check(self, "close").closed = true
+  if not self.busy then disarm(self) end
 end
 argument.check_methods(Profiler, "Profiler", "is_running")
 Profiler.__close = Profiler.close
 
+-- Why another process cannot be profiled so; nil if it can.
+local function outside_refuses(spec, opts)
+  local attr = spec.attrs[1]
+  for _, pid in ipairs(opts.pid) do
+    if pid == core.pid() then return "the own process is profiled without the option 'pid'" end
+  end
+  if event.is_breakpoint(attr) then
+    return "a breakpoint is in the memory of the own process"
+  end
+  local kind = event.outside_kind(attr, opts)
+  if (kind == "tracepoint" or kind == "probe") and (opts.freq or (opts.period or attr.sample_period or 1) ~= 1) then
+    return "in another process, a tracepoint or probe is sampled each time"
+  end
+  for _, name in ipairs { "timeline", "filter" } do
+    if opts[name] then return ("the option '%s' is for the own process"):format(name) end
+  end
+  return opts.coroutines == "creator" and "only Lua in the process itself tells what made a coroutine" or nil
+end
+
+-- Why allocations cannot be profiled so; nil if they can.
+local function allocations_refuse(opts)
+  if opts.pid then
+    return ("a process profiles only its own memory: luaperf record -e %s script.lua, or perf.profiler in the program")
+      :format(opts.event)
+  end
+  for _, name in ipairs { "freq", "native", "timeline", "filter" } do
+    if opts[name] then return ("the option '%s' is for events of the kernel"):format(name) end
+  end
+  return opts.coroutines == "creator" and "the stack that made a coroutine is known at safe points only" or nil
+end
+
+local function spec_of(opts)
+  if opts.survived and opts.event ~= "heap" then argument.raise("the option 'survived' is for the event heap", 1) end
+  if not allocations[opts.event] then return require("perf.names").resolve(opts.event) end
+  local refused = allocations_refuse(opts)
+  if refused then return nil, ("%s: %s"):format(opts.event, refused), "EINVAL" end
+  return { label = opts.event, attrs = { {} } }
+end
+
+local never = { ["syscalls:sys_enter_rt_sigreturn"] = true, ["syscalls:sys_exit_rt_sigreturn"] = true }
+
 local function new(opts)
   opts = check_options(type(opts) == "string" and { event = opts } or opts, 1)
-  local spec, message, code = require("perf.names").resolve(opts.event)
+  if type(opts.pid) == "number" then opts.pid = { opts.pid } end
+  local spec, message, code = spec_of(opts)
   if not spec then return nil, message, code end
   if #spec.attrs > 1 then
     return nil, ("%s: is counted by %d PMUs of this machine: name it with its PMU"):format(spec.label, #spec.attrs), "EINVAL"
@@ -295,7 +336,10 @@ local function new(opts)
     return nil, spec.label .. ": the profiler's signal handler ends with this call, which would be profiled again, without end",
       "EINVAL"
   end
-  local self = setmetatable({ opts = opts, spec = spec }, Profiler)
+  local refused = opts.pid and outside_refuses(spec, opts)
+  if refused then return nil, ("%s: %s"):format(spec.label, refused), "ENOTSUP" end
+  -- A field that a stop or close sets exists already: a new one needs memory, and a program without it would lose its profile.
+  local self = setmetatable({ opts = opts, spec = spec, busy = false, closed = false }, Profiler)
   local ok
   ok, message, code = arm(self)
   if not ok then return nil, message, code end

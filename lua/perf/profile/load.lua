@@ -5,6 +5,7 @@ local Profile = require "perf.profile.profile"
 local merged = require "perf.profile.merged"
 local file = require "perf.base.file"
 local folded = require "perf.profile.report.folded"
+local formats = require "perf.profile.report.formats"
 local lua_frame = require "perf.profile.lua_frame"
 local memo = require "perf.base.memo"
 local u64 = require "perf.base.u64"
@@ -70,15 +71,16 @@ local function by_stack(list)
   return out
 end
 
-local function failures_of(t)
-  local failures
-  for reason, n in pairs_of(type(t) == "table" and t or {}) do
-    if type(reason) == "string" and type(n) == "number" then
-      failures = failures or {}
-      failures[reason] = n
+-- The numbers of a table by name; nil if there are none.
+local function numbers_of(t)
+  local numbers
+  for name, n in pairs_of(type(t) == "table" and t or {}) do
+    if type(name) == "string" and type(n) == "number" then
+      numbers = numbers or {}
+      numbers[name] = n
     end
   end
-  return failures
+  return numbers
 end
 
 local function from_speedscope(t)
@@ -106,7 +108,8 @@ local function from_speedscope(t)
     requested = whole(own.requested), started = number(own.started), duration_ns = whole(own.duration_ns),
     pid = whole(own.pid), tid = whole(own.tid),
     comm = text "comm", method = text "method", method_reason = text "method_reason",
-    failures = failures_of(own.failures) }, text "event" and list or by_stack(list))
+    user_only = own.user_only == true or nil, failures = numbers_of(own.failures), blocks = numbers_of(own.blocks) },
+    text "event" and list or by_stack(list))
 end
 
 local function from_folded(content)
@@ -137,14 +140,17 @@ local function load(path)
   local magic = f and f:read(8) or ""
   if f then f:close() end
   if magic == "PERFILE2" or magic == "2ELIFREP" then return require "perf.profile.load_data".load(path) end
-  if magic:sub(1, 2) == "\31\139" or magic:sub(1, 1) == "\10" then
+  -- Without gzip a pprof file begins with the length and the first field of its sample type; a text may begin with an empty line.
+  if magic:sub(1, 2) == "\31\139" or magic:find "^\10%c[\8\16]" then
     return nil, path .. ": a pprof file, which go tool pprof reads", "EBADMSG"
   end
   if magic:find "^%s*<" then return nil, path .. ": a page, such as a flame graph, which a browser shows", "EBADMSG" end
   if magic:find "%z" then return nil, path .. ": neither a profile nor a perf.data file", "EBADMSG" end
   local content, message, code = host.read_file(path)
   if not content then return nil, message, code end
-  if content == "" and path:find "%.json$" then return nil, path .. ": the file is empty", "EBADMSG" end
+  -- Folded stacks without a sample are an empty file; other formats have none.
+  local ending = path:lower():match "%.(%w+)$"
+  if content == "" and ending and formats.of(path) ~= "folded" then return nil, path .. ": the file is empty", "EBADMSG" end
   local list
   list, message, code = attempt.catch(decode, content)
   if list then return list end
@@ -153,7 +159,10 @@ end
 
 -- Copy a pipe into a temporary file, since the first bytes must be read twice: they show the kind of the file.
 local function spool(f, path)
-  local place = os.tmpname()
+  local made, place = pcall(os.tmpname)
+  if not made then
+    return nil, path .. ": a pipe is copied into a temporary file first, and none can be made in /tmp: name a file", "EACCES"
+  end
   local list, ok, message, code
   ok, message, code = file.write(place, function(put)
     for part in function() return f:read(65536) end do put(part) end

@@ -1,4 +1,5 @@
--- Merges samples of a profile that have the same stack.
+-- Merges samples of a profile that have the same stack. Two states of Lua may have loaded the same file, so that each of its
+-- functions is there twice.
 
 -- Add up samples of the same frames and zone in the first of them.
 -- @tab list the result of Profile:samples()
@@ -9,8 +10,12 @@ return function(list)
     local key = { sample.zone or "" }
     for i, frame in ipairs(sample.stack) do
       if not numbers[frame] then
-        n = n + 1
-        numbers[frame] = n
+        local text = ("%s\0%s\0%s"):format(frame.kind, frame.module or "", frame.name)
+        if not numbers[text] then
+          n = n + 1
+          numbers[text] = n
+        end
+        numbers[frame] = numbers[text]
       end
       key[i + 1] = numbers[frame]
     end

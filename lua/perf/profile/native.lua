@@ -8,19 +8,48 @@ local M = {}
 local Native = {}
 Native.__index = Native
 
--- A resolver for this process's current mappings.
-function M.new()
-  local maps = {} -- the executable ones: {from, to, offset, path}
-  for from, to, perms, offset, _, _, _, path in host.maps() do
-    if perms:find "x" then maps[#maps + 1] = { tonumber(from, 16), tonumber(to, 16), tonumber(offset, 16), path } end
-  end
-  local self = setmetatable({ maps = maps, by_name = {} }, Native)
-  local ok, symbols = pcall(require, "perf.symbols")
-  self.resolver = ok and symbols.open { pid = 0 } or nil
+-- Whether the process of an image still runs the program.
+local function runs(image)
+  local now = host.read_file(("/proc/%d/maps"):format(image.pid))
+  return now ~= nil and now:match "^[^\n]+" == image.maps:match "^[^\n]+"
+end
+
+-- Names for this process's current mappings; or for an image of another process, which may have ended, or run another program
+-- now.
+-- @tab[opt] image {pid =, maps =}, as in the result of core.collector
+-- @tab[opt] files the symbols of its files, a perf.profile.file_symbols
+function M.new(image, files)
+  local self = setmetatable({ image = image, files = files, by_name = {} }, Native)
+  self.code = host.code(image and host.mappings(image.maps) or host.maps())
+  self.pid = image and runs(image) and image.pid or nil
   return self
 end
 
+-- Whether they are still those of an image.
+function Native:is_of(image)
+  return self.image.maps == image.maps and (self.pid ~= nil) == runs(image)
+end
+
+-- The symbol at an address, and its file; nil if it has none. What is in no file that can be read, such as compiled code with a
+-- map for perf, is looked up in the process.
+function Native:look_up(address)
+  local map = self.files and self:mapping(address)
+  if map and map.file then
+    local symbol, is_readable = self.files:symbol(map, address, self.pid)
+    if is_readable then return symbol, map.path end
+  end
+  if self.resolver == nil then
+    local ok, symbols = pcall(require, "perf.symbols")
+    self.resolver = ok and (self.pid or not self.image) and symbols.open { pid = self.pid or 0 } or false
+  end
+  local found = self.resolver and self.resolver:resolve(address)
+  if found then return found.symbol, found.module end
+end
+
 local function base(path) return path:match "[^/]+$" or path end
+
+-- "FILE+OFFSET" of an address in a mapping of host.code: a name that is the same in each run.
+function M.place(m, address) return ("%s+%s"):format(base(m.path), core.hex(address - m.from + m.offset)) end
 
 -- The frame of a function; all addresses in it share one.
 function Native:named(name, kind, module, address)
@@ -35,37 +64,31 @@ end
 
 -- The name of the function at an address, if it has a symbol.
 function Native:symbol(address)
-  local found = self.resolver and self.resolver:resolve(address)
-  return found and found.symbol and ("%s (%s)"):format(found.symbol, found.module and base(found.module) or "?")
+  local symbol, module = self:look_up(address)
+  return symbol and ("%s (%s)"):format(symbol, module and base(module) or "?")
 end
 
 -- The mapping that has the code at an address; nil if there is no code.
-function Native:mapping(address)
-  -- On Lua 5.1 and 5.2, a value too large for a number is a string; no code is there.
-  for _, m in ipairs(type(address) ~= "string" and self.maps or {}) do
-    if address >= m[1] and address < m[2] then return m end
-  end
-end
+function Native:mapping(address) return host.code_at(self.code, address) end
 
--- The file that is mapped at an address, and "FILE+OFFSET", which is the same in each run; nil if no file is mapped there.
+-- The file that is mapped at an address, and "FILE+OFFSET"; nil if no file is mapped there.
 function Native:place(address)
   local m = self:mapping(address)
-  if m and m[4]:sub(1, 1) == "/" then return m[4], ("%s+%s"):format(base(m[4]), core.hex(address - m[1] + m[3])) end
+  if m and m.path:sub(1, 1) == "/" then return m.path, M.place(m, address) end
 end
 
 -- The frame of an address.
 -- @string kind "native" or "kernel"
 function Native:frame(kind, address)
-  local found = self.resolver and self.resolver:resolve(address)
-  if found and found.symbol then
-    local where = found.module and base(found.module) or "?"
-    if found.module == "[jit]" then kind = "jit" end
-    local name = kind == "kernel" and found.symbol or ("%s (%s)"):format(found.symbol, where)
-    return self:named(name, kind, found.module, address)
+  local symbol, module = self:look_up(address)
+  if symbol then
+    if module == "[jit]" then kind = "jit" end
+    local name = kind == "kernel" and symbol or ("%s (%s)"):format(symbol, module and base(module) or "?")
+    return self:named(name, kind, module, address)
   end
   if kind == "kernel" then return self:named(core.hex(address), kind, "[kernel.kallsyms]", address) end
-  local module, name = self:place(address)
-  if module then return self:named(name, kind, module, address) end
+  local path, name = self:place(address)
+  if path then return self:named(name, kind, path, address) end
   -- In no file: code that LuaJIT compiled. Or, further out, not an address at all, if code without frame pointers has left
   -- something else in its place.
   return self:named("(compiled code)", "jit", nil, address)

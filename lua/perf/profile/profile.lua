@@ -10,6 +10,7 @@
 local pairs_of = require "perf.base.pairs"
 local argument = require "perf.base.argument"
 local core = require "perf.core"
+local formats = require "perf.profile.report.formats"
 
 local Profile = {}
 Profile.__index = Profile
@@ -56,7 +57,8 @@ function Profile:timeline()
 end
 
 -- Reports: each is a module perf.profile.report.NAME, whose function NAME gets the profile and the method's arguments.
-local reports = { "top", "folded", "flamegraph", "pprof", "speedscope", "perf_data", "diff" }
+local reports = { "top", "diff" }
+for _, format in ipairs(formats) do reports[#reports + 1] = format.name end
 for _, name in ipairs(reports) do
   Profile[name] = function(...) return require("perf.profile.report." .. name)[name](...) end
 end

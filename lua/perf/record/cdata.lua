@@ -359,7 +359,7 @@ end
 
 local function is_table(v) return type(v) == "table" end
 
--- A loop with limits, which also end it while only records of other types arrive.
+-- A loop with limits. They also end it if all records that arrive are of other types.
 local function each_bounded(ev, opts, ...)
   local max, is_over = opts.max or math.huge, limits.timer(opts.duration)
   local step, loop, first = values(take_event, ev, take_other, ...)

@@ -101,7 +101,7 @@ local function metrics_of(metrics, config)
     end
     last = bound
   end
-  if metrics.buckets and not last then mistake("metrics", "buckets must be increasing numbers, and one at least") end
+  if metrics.buckets and not last then mistake("metrics", "buckets must be increasing numbers, at least one") end
   return settings.fill(config.warnings, rows.metrics.options, metrics)
 end
 

@@ -132,7 +132,7 @@ function Tracer:start(name, opts, elsewhere) -- `elsewhere`: work that another t
       tracestate = parent and parent.tracestate, tracer = self }, Unsampled)
   end
 
-  -- If the parent is running and belongs to this thread, it adds up this span.
+  -- A parent that is running, in this thread, keeps the sum of its children: this span is added to it.
   local within
   if parent and parent.token == self.token and not parent.duration then
     within = parent

@@ -201,7 +201,7 @@ function M.reason(v, code, ctx, what)
     return "the kernel is locked down (confidentiality)", { "boot without lockdown" }
   end
   if v.sigtrap and (ctx.pid or 0) > 0 then
-    return "sigtrap signals another process, which needs CAP_KILL besides CAP_PERFMON, or the right to trace it", {}
+    return "sigtrap signals the other process: that needs CAP_KILL besides CAP_PERFMON, or the right to trace that process", {}
   end
   if host.seccomp() ~= 0 and code == "EPERM" then return seccomp_reason() end
   return "a security module (SELinux, AppArmor) may forbid it: see the audit log", {}

@@ -39,11 +39,6 @@ local function join(before, after, whole_before, whole_after)
   return rows
 end
 
--- Why a profile cannot be compared with an earlier one of another event.
-function M.other_event(prof, before)
-  return ("a profile of %s expected, got one of %s"):format(prof.event, before.event)
-end
-
 --- Compare a profile with an earlier one of the same event.
 -- @function Profile:diff
 -- @tparam Profile before
@@ -53,7 +48,8 @@ function M.diff(prof, before, n)
   if type(before) ~= "table" or type(before.samples) ~= "function" then
     argument.raise_in_method("diff", "Profile expected, got " .. type(before), 2)
   end
-  if before.event ~= prof.event then argument.raise_in_method("diff", M.other_event(prof, before), 2) end
+  local why = text.other_event(prof, before)
+  if why then argument.raise_in_method("diff", why, 2) end
   top.check_rows(n, "diff", 3)
   local a, b = top.top(before), top.top(prof)
   local lines, functions = join(a.lines, b.lines, a.whole, b.whole), join(a.functions, b.functions, a.whole, b.whole)

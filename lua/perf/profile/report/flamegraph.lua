@@ -5,7 +5,6 @@
 -- child first. The page, whose files are in flamegraph/, does the rest.
 local argument = require "perf.base.argument"
 local core = require "perf.core"
-local diff = require "perf.profile.report.diff"
 local file = require "perf.base.file"
 local format = require "perf.base.format"
 local json = require "perf.base.json"
@@ -179,9 +178,8 @@ end })
 -- @treturn string|boolean the page, or true @fails if the file cannot be written
 function M.flamegraph(prof, path, opts)
   opts = check(opts, 3)
-  if opts.diff and opts.diff.event ~= prof.event then
-    argument.raise_in_method("flamegraph", "option 'diff': " .. diff.other_event(prof, opts.diff), 3)
-  end
+  local why = opts.diff and text.other_event(prof, opts.diff)
+  if why then argument.raise_in_method("flamegraph", "option 'diff': " .. why, 3) end
   local title = text.line(opts.title or ("%s%s%s"):format(prof.event, prof.comm and ", " .. prof.comm or "",
     prof.pid and (" (%d)"):format(prof.pid) or ""))
   return file.deliver(path, "flamegraph", function(put, pause)

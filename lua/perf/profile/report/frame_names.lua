@@ -1,4 +1,4 @@
--- Functions that the reports share: names that are safe in each format, and amounts as text.
+-- Functions that the reports share: names that are safe in each format, amounts as text, and which profiles can be compared.
 local format = require "perf.base.format"
 local utf8 = require "perf.base.utf8"
 
@@ -21,15 +21,21 @@ function M.number(v)
   return tonumber(v) or 0
 end
 
--- An amount of an event in its unit: "1.235 ms", "1,234".
+-- An amount of an event in its unit: "1.235 ms", "1,234 B", "1,234".
 function M.amount(v, unit)
-  if unit ~= "ns" then return format.commas(v) end
-  return format.ns(v)
+  if unit == "ns" then return format.ns(v) end
+  return format.commas(v) .. (unit == "bytes" and " B" or "")
 end
 
 -- A share in percent as text: "12.3"; no text for a whole of 0.
 function M.percent(part, whole)
   return whole ~= 0 and ("%.1f"):format(100 * part / whole) or "-"
+end
+
+-- Why a profile cannot be compared with an earlier one; nil if both are of the same event.
+function M.other_event(prof, before)
+  if before.event == prof.event then return nil end
+  return ("a profile of %s expected, got one of %s"):format(prof.event, before.event)
 end
 
 return M

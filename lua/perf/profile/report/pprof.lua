@@ -55,6 +55,21 @@ end
 local function number(field, v) return v ~= 0 and varint(field * 8) .. varint(v) or "" end
 local function bytes(field, s) return varint(field * 8 + 2) .. varint(#s) .. s end
 
+-- Write bytes(2, bytes(1, ids) .. bytes(2, values) .. label), without making these strings: LuaJIT enters each new string into
+-- its table of strings, and takes milliseconds when this table grows.
+local function put_sample(put, ids, values, label)
+  local ids_size, values_size = varint(#ids), varint(#values)
+  put "\18"
+  put(varint(2 + #ids_size + #ids + #values_size + #values + #label))
+  put "\10"
+  put(ids_size)
+  put(ids)
+  put "\18"
+  put(values_size)
+  put(values)
+  if label ~= "" then put(label) end
+end
+
 -- Numbers items from 1 in the order of their first use, and writes each once.
 local function table_of(put, field)
   local ids, n = {}, 0
@@ -79,16 +94,21 @@ local function strings_of()
   return list, function(s) return index[s and text.utf8(s) or ""] end
 end
 
+local units = { ns = "nanoseconds", [""] = "count" }
+local types = { alloc = { "alloc_objects", "alloc_space" }, heap = { "inuse_objects", "inuse_space" } } -- Go's names
+
 -- Write the profile's message.
 local function encode(prof, put, pause)
   local strings, str = strings_of()
   str "" -- the first one
   local add_function, add_location, add_mapping = table_of(put, 5), table_of(put, 4), table_of(put, 3)
-  local event, unit = str(prof.event), str(prof.unit == "ns" and "nanoseconds" or prof.unit == "" and "count" or prof.unit)
+  local names = types[prof.event] or { "samples", prof.event }
+  local counts, weights = names[1], names[2]
+  local event, unit = str(weights), str(units[prof.unit] or prof.unit)
   local value_type = number(1, event) .. number(2, unit)
   -- The type of a value is known by its name, so the two must differ.
-  local counted = prof.event ~= "samples"
-  put((counted and bytes(1, number(1, str "samples") .. number(2, str "count")) or "") .. bytes(1, value_type))
+  local counted = counts ~= weights
+  put((counted and bytes(1, number(1, str(counts)) .. number(2, str "count")) or "") .. bytes(1, value_type))
 
   local function mapping_of(name)
     return add_mapping(name, function() return number(5, str(name)) .. number(7, 1) .. number(8, 1) .. number(9, 1) end)
@@ -120,7 +140,7 @@ local function encode(prof, put, pause)
       label = bytes(3, number(1, zone_key) .. number(2, str(sample.zone)))
     end
     local values = (counted and exact(sample.count or 1) or "") .. exact(sample.weight)
-    put(bytes(2, bytes(1, concat(ids, "", 1, #stack)) .. bytes(2, values) .. label))
+    put_sample(put, concat(ids, "", 1, #stack), values, label)
     pause()
   end
 

@@ -7,7 +7,7 @@
 --                    "samples": [[frame, ...], ...], "weights": [...],
 --                    "counts": [...], "zones": [name or "", ...], "zone": [number, ...]}],
 --      "lua_perf": {"event", "unit", "total", "lost", "sample_count", "freq", "period", "requested", "started",
---                   "duration_ns", "pid", "tid", "comm", "method", "method_reason", "failures"}}
+--                   "duration_ns", "pid", "tid", "comm", "method", "method_reason", "user_only", "failures"}}
 --
 -- Frames are numbered from 0; a stack begins with its outermost frame.
 local core = require "perf.core"
@@ -19,6 +19,8 @@ local text = require "perf.profile.report.frame_names"
 
 local M = {}
 
+local math_type = math.type or function() end
+
 local units = { ns = "nanoseconds", bytes = "bytes" }
 
 -- Make the texts valid for JSON.
@@ -29,9 +31,11 @@ local function clean(t)
   return t
 end
 
--- A number with all its digits.
+-- A number with all its digits, as text; or a small integer, which needs no string of its own.
 local function number(v)
-  return json.encode(text.number(v))
+  v = text.number(v)
+  if v % 1 == 0 and v > -1e14 and v < 1e14 and math_type(v) ~= "float" then return v end
+  return json.encode(v)
 end
 
 local function address(v)
@@ -39,18 +43,30 @@ local function address(v)
 end
 
 -- Write a list item by item, so that it can have any length.
+-- @param item function(i, parts, k), which adds text or integers to an array after index k, and returns the last index
 local function list(put, pause, n, item)
   local parts, k = {}, 0
   for i = 1, n do
-    k = k + 1
-    parts[k] = item(i)
-    if k == 256 then
-      put(table.concat(parts, ",", 1, k) .. (i < n and "," or ""))
+    if i > 1 then
+      k = k + 1
+      parts[k] = ","
+    end
+    k = item(i, parts, k)
+    if k >= 512 then
+      put(table.concat(parts, "", 1, k))
       k = 0
     end
     pause()
   end
-  put(table.concat(parts, ",", 1, k))
+  put(table.concat(parts, "", 1, k))
+end
+
+-- The same, if an item is one text or integer.
+local function values(put, pause, n, value)
+  list(put, pause, n, function(i, parts, k)
+    parts[k + 1] = value(i)
+    return k + 1
+  end)
 end
 
 -- Numbers items in the order of their first use; the array has the items.
@@ -65,23 +81,26 @@ end
 local function samples_of(put, pause, samples)
   local frames, index = numbering()
   put '"profiles":[{"type":"sampled","samples":['
-  local ids = {}
-  list(put, pause, #samples, function(i)
+  list(put, pause, #samples, function(i, parts, k)
     local stack = samples[i].stack
-    local depth = #stack
-    for k = 1, depth do ids[k] = index[stack[depth + 1 - k]] end
-    return "[" .. table.concat(ids, ",", 1, depth) .. "]"
+    local before = "["
+    for at = #stack, 1, -1 do
+      parts[k + 1], parts[k + 2] = before, index[stack[at]]
+      k, before = k + 2, ","
+    end
+    parts[k + 1] = before == "[" and "[]" or "]"
+    return k + 1
   end)
   put '],"weights":['
-  list(put, pause, #samples, function(i) return number(samples[i].weight) end)
+  values(put, pause, #samples, function(i) return number(samples[i].weight) end)
   put '],"counts":['
-  list(put, pause, #samples, function(i) return number(samples[i].count or 1) end)
+  values(put, pause, #samples, function(i) return number(samples[i].count or 1) end)
   local zones, zone = numbering()
   local none = zone[""]
   put '],"zone":['
-  list(put, pause, #samples, function(i) return samples[i].zone and zone[samples[i].zone] or none end)
+  values(put, pause, #samples, function(i) return samples[i].zone and zone[samples[i].zone] or none end)
   put '],"zones":['
-  list(put, pause, #zones, function(i) return json.encode(text.utf8(zones[i])) end)
+  values(put, pause, #zones, function(i) return json.encode(text.utf8(zones[i])) end)
   put "],"
   return frames
 end
@@ -103,7 +122,7 @@ function M.speedscope(prof, path)
     local frames = samples_of(put, pause, samples)
     put(('"name":%s,"unit":"%s","startValue":0,"endValue":%s}],"shared":{"frames":['):format(
       json.encode(text.utf8(prof.event)), units[prof.unit] or "none", number(sum)))
-    list(put, pause, #frames, function(i)
+    values(put, pause, #frames, function(i)
       local f = frames[i]
       return json.encode(clean { name = f.name, func = f.func, file = f.file, line = f.line,
         lastline = f.lastline, linedefined = f.linedefined, kind = f.kind, module = f.module, address = address(f.address) })
@@ -112,7 +131,8 @@ function M.speedscope(prof, path)
     put(json.encode(clean { event = prof.event, unit = prof.unit or "", total = prof.total, lost = prof.lost,
       sample_count = prof.sample_count, freq = prof.freq, period = prof.period, requested = prof.requested,
       started = prof.started, duration_ns = prof.duration_ns, pid = prof.pid, tid = prof.tid, comm = prof.comm,
-      method = prof.method, method_reason = prof.method_reason, failures = prof.failures }))
+      method = prof.method, method_reason = prof.method_reason, user_only = prof.user_only, failures = prof.failures,
+      blocks = prof.blocks }))
     put "}\n"
   end, prof.stream)
 end

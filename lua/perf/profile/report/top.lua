@@ -141,7 +141,8 @@ function M.top(prof, n)
   return setmetatable({ more = M.limit(tables, n), lines = lines, functions = functions, zones = zones, event = prof.event,
     unit = prof.unit or "", total = total, whole = total > 0 and total or sum, sampled = sum, lost = number(prof.lost),
     samples = number(prof.sample_count), freq = prof.freq, period = prof.period, requested = prof.requested,
-    n = n, by_line = by_line, method = prof.method, method_reason = prof.method_reason, failures = prof.failures }, Top)
+    n = n, by_line = by_line, method = prof.method, method_reason = prof.method_reason,
+    user_only = prof.user_only, failures = prof.failures }, Top)
 end
 
 -- The first lines of the text: the sum, and remarks on how the stacks were taken.
@@ -162,6 +163,9 @@ local function title(top)
   if top.method == "safe point" then
     lines[#lines + 1] = "stacks were taken at the interpreter's safe points"
       .. (top.method_reason and ": " .. top.method_reason or "")
+  end
+  if top.user_only then
+    lines[#lines + 1] = "samples were taken in user space only; time in the kernel is in the next sample"
   end
   local reasons, sum = {}, 0
   for i, reason in ipairs(keys(top.failures or {})) do

@@ -65,7 +65,7 @@ function colour(i) {
 
 // Amounts ---------------------------------------------------------------------------------------------------------------
 function amount(v) {
-  if (data.unit !== "ns") return Number(v.toFixed(2)).toLocaleString("en-US");
+  if (data.unit !== "ns") return Number(v.toFixed(2)).toLocaleString("en-US") + (data.unit === "bytes" ? " B" : "");
   const s = Math.abs(v), [d, u] = s >= 1e9 ? [1e9, "s"] : s >= 1e6 ? [1e6, "ms"] : s >= 1e3 ? [1e3, "us"] : [1, "ns"];
   return (v / d).toFixed(d > 1 ? 3 : 0) + " " + u;
 }

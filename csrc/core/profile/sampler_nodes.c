@@ -1,31 +1,7 @@
-/* Zones, and turning pending samples into stacks at a safe point. See sampler.h. */
+/* The nodes of stacks to which samples are added. See sampler.h. */
 #include "core/profile/sampler.h"
 
 #include "core/stack/places.h"
-
-static _Thread_local volatile uint32_t zone_here;
-
-uint32_t pf_zone_set(uint32_t zone)
-{
-	const uint32_t before = zone_here;
-
-	zone_here = zone;
-	return before;
-}
-
-uint32_t pf_zone_new(void)
-{
-	static uint32_t last;
-
-	return __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
-}
-
-const volatile uint32_t *pf_zone_cell(void)
-{
-	return &zone_here;
-}
-
-/* --- nodes ---------------------------------------------------------------------------------------------------------- */
 
 /* The node of a call chain on top of a node; 0 if there is no memory. */
 static uint32_t with_chain(struct pf_sampler *s, uint32_t node, uint32_t chain)

@@ -1,0 +1,337 @@
+/* BPF programs that run at each sample of a thread, and copy what the unwinder needs of it into a ring: see core/outside/snapshot.h.
+ * They need Linux 5.17 (bpf_loop). They read the memory of the profiled program, which may hold anything. */
+#include "bpf/outside/luajit.h"
+#include "bpf/outside/puc.h"
+
+char _license[] SEC("license") = "GPL";
+
+/* The fields of the kernel's structures that are used; the loader finds their places. */
+struct ns_common {
+	unsigned int inum;
+} __attribute__((preserve_access_index));
+
+struct pid_namespace {
+	struct ns_common ns;
+} __attribute__((preserve_access_index));
+
+struct upid {
+	int nr;
+	struct pid_namespace *ns;
+} __attribute__((preserve_access_index));
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+} __attribute__((preserve_access_index));
+
+struct task_struct {
+	struct task_struct *real_parent, *group_leader;
+	struct pid *thread_pid;
+	int pid;
+	__u64 self_exec_id, start_time;
+} __attribute__((preserve_access_index));
+
+struct vm_area_struct {
+	unsigned long vm_end;
+} __attribute__((preserve_access_index));
+
+/* sched:sched_switch; the thread that leaves the CPU still runs. */
+struct sched_switch {
+	__u64 common;
+	char previous_comm[16];
+	__s32 previous, previous_priority;
+	__s64 previous_state;
+	char next_comm[16];
+	__s32 next, next_priority;
+};
+
+enum { ENDED = 0x30 }; /* EXIT_DEAD and EXIT_ZOMBIE: the thread never runs again */
+
+/* The times at which threads left their CPU. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__type(value, __u64);
+} switches SEC(".maps");
+
+volatile __u32 active = 0;
+
+/* It is not inlined, since all functions that call each other have 512 bytes of stack together. */
+static __noinline void put_registers(struct pf_snapshot_head *s, struct task_struct *task)
+{
+#if defined __TARGET_ARCH_arm64
+	struct user_pt_regs r = {};
+
+	bpf_probe_read_kernel(&r, sizeof r, (void *)bpf_task_pt_regs(task));
+	s->ip = r.pc;
+	s->sp = r.sp;
+	for (int i = 0; i < 31; i++)
+		s->general[i] = r.regs[i];
+	s->general[31] = r.sp;
+#else
+	struct pt_regs r = {};
+
+	bpf_probe_read_kernel(&r, sizeof r, (void *)bpf_task_pt_regs(task));
+	s->ip = r.rip;
+	s->sp = r.rsp;
+	s->general[0] = r.rax;
+	s->general[1] = r.rdx;
+	s->general[2] = r.rcx;
+	s->general[3] = r.rbx;
+	s->general[4] = r.rsi;
+	s->general[5] = r.rdi;
+	s->general[6] = r.rbp;
+	s->general[7] = r.rsp;
+	s->general[8] = r.r8;
+	s->general[9] = r.r9;
+	s->general[10] = r.r10;
+	s->general[11] = r.r11;
+	s->general[12] = r.r12;
+	s->general[13] = r.r13;
+	s->general[14] = r.r14;
+	s->general[15] = r.r15;
+#endif
+}
+
+enum { FIRST_NAMESPACE = 0xeffffffc /* the kernel's PROC_PID_INIT_INO */, MOST_NAMESPACES = 32 /* the kernel nests as many */ };
+
+/* The number of a task in the collector's pid namespace; 0 if it has none. */
+static __always_inline __u32 pid_of(struct task_struct *task)
+{
+	const struct upid *numbers;
+	struct pid *pid;
+	__u32 level;
+
+	if (layout.namespace_inode == FIRST_NAMESPACE)
+		return task->pid;
+	pid = task->thread_pid;
+	level = pid->level;
+	numbers = pid->numbers;
+	for (__u32 i = 0; i < MOST_NAMESPACES && i <= level; i++) {
+		struct pid_namespace *in;
+		__u32 inode = 0;
+		int n = 0;
+
+		bpf_probe_read_kernel(&in, sizeof in, &numbers[i].ns);
+		bpf_probe_read_kernel(&inode, sizeof inode, &in->ns.inum);
+		bpf_probe_read_kernel(&n, sizeof n, &numbers[i].nr);
+		if (inode == layout.namespace_inode)
+			return n;
+	}
+	return 0;
+}
+
+static long end_of(struct task_struct *task, struct vm_area_struct *mapping, void *end)
+{
+	*(__u64 *)end = mapping->vm_end;
+	return 0;
+}
+
+/* Native frames are found by the whole C stack, and by the addresses of the kernel's functions. */
+static __always_inline void put_native(struct scratch *s, void *ctx)
+{
+	struct pf_piece *p;
+	long size;
+
+	if (!s->s.stack_end) {
+		read_c_stack(s->s.sp, ~0ULL);
+		put_c_stack(~0ULL);
+	}
+	if (s->s.used > PF_SNAPSHOT_ROOM)
+		return;
+	p = (void *)(s->bytes + s->s.used);
+	size = bpf_get_stack(ctx, p + 1, PF_SNAPSHOT_KERNEL * sizeof(__u64), 0);
+	if (size <= 0) /* it is not in the kernel */
+		return;
+	p->address = 0;
+	p->size = size;
+	p->kind = PF_PIECE_KERNEL;
+	s->s.used += sizeof *p + size;
+}
+
+/* If the collector knows the stack, the sample is only counted. */
+static __always_inline int is_counted(struct scratch *s, __u64 weight)
+{
+	struct pf_counted *c;
+	__u64 key;
+
+	if (!s->certain || s->searched || s->unkeyed || s->s.flags || layout.native)
+		return 0;
+	mix_path(s, s->key);
+	mix_path(s, s->s.pid);
+	mix_path(s, s->s.program);
+	s->s.stack = key = s->path | 1;
+	c = bpf_map_lookup_elem(&stacks, &key);
+	if (!c)
+		return 0;
+	__sync_fetch_and_add(&c->samples, 1);
+	__sync_fetch_and_add(&c->weight, weight);
+	return 1;
+}
+
+/* Unless the collector keeps the objects with this key, copy the lines of the calls too. */
+static __always_inline void find_objects(struct scratch *s, int puc)
+{
+	__u64 key = s->unkeyed ? 0 : s->key | 1;
+
+	if (s->objects == MOST_BYTES)
+		return;
+	if (key && bpf_map_lookup_elem(&known, &key)) {
+		s->objects = MOST_BYTES;
+	} else {
+		if (puc)
+			bpf_loop(CALLS, each_line, NULL, 0);
+		else
+			bpf_loop(PF_SNAPSHOT_THREADS, each_stack, NULL, 0);
+	}
+	s->s.objects = s->unkeyed ? 0 : key;
+}
+
+/* Append the objects to the other pieces. */
+static __always_inline void append_objects(struct scratch *s)
+{
+	const __u64 size = s->objects - MOST_BYTES, used = s->s.used;
+
+	s->s.changing = used;
+	if (size == 0)
+		return;
+	if (used > MOST_BYTES - MOST_OBJECTS || size > MOST_OBJECTS ||
+	    bpf_probe_read_kernel(s->bytes + used, size, s->bytes + MOST_BYTES)) {
+		s->s.flags |= PF_SNAPSHOT_FULL;
+		s->s.objects = 0;
+		return;
+	}
+	s->s.used = used + size;
+}
+
+static __always_inline void drop(__u64 weight)
+{
+	count(PF_SNAPSHOT_DROPPED, 1);
+	count(PF_SNAPSHOT_DROPPED_WEIGHT, weight);
+}
+
+/* Take a sample of the running thread. ours: only if its process, or the parent of that, is known. */
+static __always_inline void take(void *ctx, __u64 weight, __u64 address, int puc, int ours, int is_switch)
+{
+	const __u64 began = bpf_ktime_get_ns();
+	struct task_struct *task = (void *)bpf_get_current_task_btf();
+	__u32 pid = pid_of(task->group_leader), thread = task->pid, parent;
+	struct pf_snapshot_process *p = bpf_map_lookup_elem(&processes, &pid);
+	struct scratch *s = scratch();
+	__u64 size, end = 0, flags = 0;
+
+	if (!p) { /* perhaps it was forked just now */
+		parent = pid_of(task->real_parent->group_leader);
+		p = bpf_map_lookup_elem(&processes, &parent);
+		flags = PF_SNAPSHOT_UNKNOWN;
+	}
+	if (ours && !p)
+		return;
+	count(PF_SNAPSHOT_SAMPLES, 1);
+	/* The program of a probe may be interrupted by another one on this CPU, which has the same scratch. */
+	if (!s || __sync_fetch_and_add(&s->users, 1) != 0) {
+		if (s)
+			__sync_fetch_and_add(&s->users, -1);
+		drop(weight);
+		return;
+	}
+	__builtin_memset(&s->s, 0, sizeof s->s);
+	s->epoch++;
+	s->s.flags = flags;
+	s->s.time = began;
+	s->s.weight = weight;
+	s->s.address = address;
+	s->s.pid = pid;
+	s->s.cpu = bpf_get_smp_processor_id();
+	s->s.thread = thread;
+	s->s.program = task->group_leader->start_time * 31 + task->self_exec_id;
+	put_registers(&s->s, task);
+	bpf_find_vma(task, s->s.sp, end_of, &end, 0); /* fails while the process changes its mappings */
+	s->c_size = end ? end - s->s.sp : C_STACK;
+	if (is_switch)
+		s->s.flags |= PF_SNAPSHOT_SWITCH;
+	s->from = s->n = s->c_n = s->c_copied = s->word = s->thread = s->cframe = 0;
+	s->objects = MOST_BYTES;
+	s->key = s->unkeyed = s->threads_n = s->stacks_n = s->path = s->certain = s->searched = 0;
+	if (p)
+		s->process = *p;
+	if (p && puc)
+		put_puc(s);
+	else if (p && p->n)
+		put_luajit(s);
+	if (is_counted(s, weight))
+		goto end;
+	find_objects(s, puc);
+	if (layout.native)
+		put_native(s, ctx);
+	put_from(PF_PIECE_THREADS, 0, s->threads_n * sizeof s->threads[0], __builtin_offsetof(struct scratch, threads));
+	append_objects(s);
+	size = s->s.used;
+	if (size > MOST_BYTES)
+		size = MOST_BYTES;
+	/* By default the kernel wakes the reader only if it has read all before this record, which may follow one of return_to. */
+	if (is_switch && bpf_map_update_elem(&switches, &thread, &began, BPF_ANY)) {
+		drop(weight);
+	} else if (bpf_ringbuf_output(&ring, s, sizeof s->s + size, is_switch ? BPF_RB_FORCE_WAKEUP : 0)) {
+		drop(weight);
+		if (is_switch)
+			bpf_map_delete_elem(&switches, &thread);
+	}
+end:
+	count(PF_SNAPSHOT_NS, bpf_ktime_get_ns() - began);
+	__sync_fetch_and_add(&s->users, -1);
+}
+
+/* Report how long the thread that the CPU switches to was off its CPU. */
+static __always_inline void return_to(__u32 thread)
+{
+	const __u64 *left = bpf_map_lookup_elem(&switches, &thread);
+	struct pf_switched_in in = {.thread = thread};
+
+	if (!left)
+		return;
+	in.off = bpf_ktime_get_ns() - *left;
+	count(PF_SNAPSHOT_OFF, in.off);
+	bpf_map_delete_elem(&switches, &thread);
+	/* The reader would preempt the thread that has just returned, whose switch would be the next sample, without end. It is woken
+	 * when a thread leaves its CPU. */
+	bpf_ringbuf_output(&ring, &in, sizeof in, BPF_RB_NO_WAKEUP);
+}
+
+/* The programs for an interpreter: one for clocks, software and hardware events; one for switches of threads, one for tracepoints, one
+ * for probes. These three run for every task of the machine, and do nothing unless `active` is set. */
+#define PROGRAMS(name, puc)                                   \
+	SEC("perf_event")                                     \
+	int name(struct bpf_perf_event_data *ctx)             \
+	{                                                     \
+		take(ctx, ctx->sample_period, ctx->addr, puc, 0, 0); \
+		return 0;                                     \
+	}                                                     \
+	SEC("tracepoint")                                     \
+	int name##_switch(struct sched_switch *ctx)           \
+	{                                                     \
+		if (active) {                                 \
+			if (!(ctx->previous_state & ENDED))   \
+				take(ctx, 0, 0, puc, 1, 1);   \
+			return_to(ctx->next);                 \
+		}                                             \
+		return 1;                                     \
+	}                                                     \
+	SEC("tracepoint")                                     \
+	int name##_tracepoint(void *ctx)                      \
+	{                                                     \
+		if (active)                                   \
+			take(ctx, 1, 0, puc, 1, 0);           \
+		return 1;                                     \
+	}                                                     \
+	SEC("kprobe")                                         \
+	int name##_probe(void *ctx)                           \
+	{                                                     \
+		if (active)                                   \
+			take(ctx, 1, 0, puc, 1, 0);           \
+		return 1;                                     \
+	}
+
+PROGRAMS(luajit, 0)
+PROGRAMS(puc, 1)

@@ -1,0 +1,149 @@
+/* Collects the samples of other processes that run Lua. A BPF program on their events writes a snapshot of each sample into a ring. A
+ * thread of the collector reads it at once, unwinds the stack and adds the sample to those with the same stack. The memory of a process
+ * is searched for Lua states when it is attached, or at its first sample, and again when samples are outside of all known states. */
+#ifndef PF_COLLECTOR_H
+#define PF_COLLECTOR_H
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+
+#include "core/outside/states.h"
+#include "core/stack/stacks.h"
+
+/* Descriptors of the BPF program's maps. */
+struct pf_snapshot_maps {
+	int ring, processes, known, stacks;
+};
+
+/* The mappings of a process, by which its code gets names. A process that runs another program gets a new image, as does another
+ * process with the pid of one that has ended. */
+struct pf_image {
+	pid_t pid;
+	char *maps;
+};
+
+struct pf_target {
+	pid_t pid;
+	uint64_t program; /* of its last sample; see snapshot.h */
+	unsigned image; /* the number of its image, from 1; 0: none yet */
+	int n;          /* the number of its states, or -errno of the last search */
+	uint64_t global[PF_SNAPSHOT_STATES];
+	uint64_t searched, pause; /* the time of the last search, and the least time until the next one */
+	int has_ended; /* it was found to have ended, and no sample of it was read since */
+	int runs_lua;  /* a sample of it had a Lua state */
+	struct pf_code code;
+	struct pf_fixed fixed;
+	struct pf_puc_layout puc; /* with the addresses of this process */
+};
+
+/* A thread that has left its CPU: the node of its stack, to which its time off the CPU is added; the time when it left, 0: it has
+ * returned; and how much of its time was added already. */
+struct pf_off_cpu {
+	uint32_t thread, node;
+	uint64_t time, added;
+};
+
+/* A stack whose samples the BPF program counts: its key, 0: none; its node, and the samples that were added to the node. */
+struct pf_stack_of_key {
+	uint64_t key;
+	struct pf_counted added;
+	uint32_t node;
+};
+
+/* A record that was taken out of the ring; its bytes follow. */
+struct pf_queued {
+	struct pf_queued *next;
+	size_t size;
+};
+
+struct pf_collector {
+	struct pf_stacks stacks;
+	struct pf_interpreter interpreter;
+	struct pf_reader *reader;
+	uint32_t *frames; /* room for one stack, and its native frames */
+	int native; /* with native frames; set it before the start, as the next one */
+	int alone; /* a coroutine's stack ends at its own first function */
+	char *own_maps;
+	struct pf_target **targets;
+	unsigned targets_n, targets_room, targets_most; /* at this number, those that have ended are forgotten */
+	struct pf_image *images;
+	unsigned images_n, images_room;
+	struct pf_off_cpu *off; /* a hash table by thread, with open addressing */
+	uint64_t off_ns;        /* the time of those that were off their CPU at the stop, or at the last pause */
+	unsigned off_n, off_slots;
+	struct pf_stack_of_key *keys; /* a hash table with room for twice PF_SNAPSHOT_STACKS, with open addressing */
+	unsigned keys_n;
+	struct pf_snapshot_maps maps;
+	/* The ring. */
+	uint64_t *consumer; /* a page with the position up to which it was read */
+	const uint8_t *producer; /* a page with the position up to which it was written; then the data, mapped twice */
+	size_t data_size;
+	struct {
+		struct pf_queued *first, **last;
+		size_t bytes, n;
+	} queue;
+	int wake[2];
+	pthread_t thread;
+	int running, started, is_paused;
+	uint32_t generation;
+	atomic_int stopping, pausing;
+	sem_t paused, resumed;
+	size_t before_pause; /* 1 more than the queued snapshots that are read before a pause; 0: none was asked for */
+	uint64_t samples, resolved, sum; /* samples that were read; those of them with a stack; the weight of all */
+	uint64_t dropped, dropped_weight; /* samples for which there was no memory, and their weight */
+	uint64_t failures[PF_UNWIND_FAILURES];
+	uint64_t ns; /* the time that the thread took for them */
+};
+
+/* The maps stay open until the end. Returns 0 or -errno; call pf_collector_free after either. */
+int pf_collector_init(struct pf_collector *c, const struct pf_interpreter *i, const struct pf_snapshot_maps *maps, size_t ring_size);
+void pf_collector_free(struct pf_collector *c); /* idempotent; stops it */
+
+/* Look for the Lua states of a process, before the start. Returns their number or -errno. */
+int pf_collector_attach(struct pf_collector *c, pid_t pid, const struct pf_search_end *end);
+
+/* The functions below, up to pf_collector_weight, are for the files of the collector.
+ *
+ * Set a value in a map of the BPF program, or delete it (NULL). Returns 0 or -errno. */
+int pf_collector_tell(int map, const void *key, const void *value);
+/* Copy a value out of it. Returns the same. */
+int pf_collector_ask(int map, const void *key, void *value);
+/* The record of a process, a new one if it has none; NULL without memory. */
+struct pf_target *pf_target_of(struct pf_collector *c, pid_t pid);
+/* Note what a sample shows of its process. */
+void pf_target_seen(struct pf_target *t, const struct pf_snapshot_head *s);
+/* The `ends` of a search in the collector's thread, with the collector as owner: empties the ring, pauses if pf_collector_pause asks for
+ * it, and returns whether the collector stops. */
+int pf_collector_ends(void *owner);
+/* Search for its states again, unless the pause since the last search still lasts. */
+void pf_target_search_again(struct pf_collector *c, struct pf_target *t);
+/* Give a process that ended before it was searched what its parent has. The parent is the process with this global state. */
+void pf_target_adopt(struct pf_collector *c, struct pf_target *t, uint64_t global);
+/* Forget processes that had already ended at the last call, if there are many. Call it when all samples were read. */
+void pf_targets_forget(struct pf_collector *c);
+
+/* counted.c. From now on the BPF program counts samples of the stack with this key, whose node this is. */
+void pf_counted_know(struct pf_collector *c, uint64_t key, uint32_t node);
+/* Add the samples that it has counted since the last call. */
+void pf_counted_add(struct pf_collector *c);
+/* If the stack of this sample has a known key, add the sample and return 1, else 0: the program may have sent it before it knew the key. */
+int pf_counted_has(struct pf_collector *c, const struct pf_snapshot_head *s);
+
+/* off_cpu.c: a thread leaves its CPU; a thread returns; a pause or the stop, with the time so far of those that are off their CPU. */
+void pf_off_cpu_add(struct pf_collector *c, const struct pf_snapshot_head *s, uint32_t node);
+void pf_off_cpu_return(struct pf_collector *c, const struct pf_switched_in *in);
+void pf_off_cpu_so_far(struct pf_collector *c);
+/* Add a weight to a node that has a sample. */
+void pf_collector_weight(struct pf_collector *c, uint32_t node, uint64_t weight);
+
+/* start: once; returns 0 or -errno. stop: after the events have been disabled; adds the snapshots that are left in the ring. */
+int pf_collector_start(struct pf_collector *c);
+void pf_collector_stop(struct pf_collector *c);
+
+/* Let the thread of a running collector wait after it has added the snapshots that are in the ring now, so that the results can be
+ * read; and go on. */
+void pf_collector_pause(struct pf_collector *c);
+void pf_collector_resume(struct pf_collector *c);
+
+#endif

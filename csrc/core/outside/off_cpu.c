@@ -1,0 +1,69 @@
+/* The time that threads of other processes are off their CPU: see collector.h. */
+#include <stdlib.h>
+
+#include "core/base/clock.h"
+#include "core/outside/collector.h"
+
+/* The slot of a thread, which is empty if its thread is 0; NULL without memory. */
+static struct pf_off_cpu *slot(struct pf_off_cpu *items, unsigned slots, uint32_t thread)
+{
+	unsigned i = thread * UINT32_C(2654435761) % slots;
+
+	while (items[i].thread && items[i].thread != thread)
+		i = (i + 1) % slots;
+	return &items[i];
+}
+
+static struct pf_off_cpu *slot_of(struct pf_collector *c, uint32_t thread)
+{
+	if (c->off_n * 2 >= c->off_slots) {
+		const unsigned slots = c->off_slots ? c->off_slots * 2 : 64;
+		struct pf_off_cpu *more = calloc(slots, sizeof *more);
+
+		if (!more)
+			return NULL;
+		for (unsigned i = 0; i < c->off_slots; i++)
+			if (c->off[i].thread)
+				*slot(more, slots, c->off[i].thread) = c->off[i];
+		free(c->off);
+		c->off = more;
+		c->off_slots = slots;
+	}
+	return slot(c->off, c->off_slots, thread);
+}
+
+void pf_off_cpu_add(struct pf_collector *c, const struct pf_snapshot_head *s, uint32_t node)
+{
+	struct pf_off_cpu *o = slot_of(c, s->thread);
+
+	if (!o)
+		return;
+	c->off_n += o->thread == 0;
+	*o = (struct pf_off_cpu){s->thread, node, s->time, 0};
+}
+
+void pf_off_cpu_return(struct pf_collector *c, const struct pf_switched_in *in)
+{
+	struct pf_off_cpu *o = slot_of(c, in->thread);
+
+	if (!o || !o->time)
+		return;
+	pf_collector_weight(c, o->node, in->off > o->added ? in->off - o->added : 0);
+	o->time = 0;
+}
+
+void pf_off_cpu_so_far(struct pf_collector *c)
+{
+	const uint64_t now = pf_clock_ns(CLOCK_MONOTONIC);
+
+	c->off_ns = 0;
+	for (unsigned i = 0; i < c->off_slots; i++) {
+		struct pf_off_cpu *o = &c->off[i];
+
+		if (!o->time || now <= o->time + o->added)
+			continue;
+		pf_collector_weight(c, o->node, now - o->time - o->added);
+		o->added = now - o->time;
+		c->off_ns += o->added;
+	}
+}

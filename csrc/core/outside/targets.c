@@ -1,0 +1,252 @@
+/* The processes of a collector: their Lua states, and what the BPF program knows of them. See collector.h. */
+#include "core/outside/collector.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/base/sys.h"
+#include "core/outside/maps.h"
+
+enum { MAP_LOOKUP = 1, MAP_UPDATE = 2, MAP_DELETE = 3, FEW = 64 /* processes */ };
+static const uint64_t SECOND = 1000000000, LONGEST_PAUSE = UINT64_C(64) * 1000000000;
+/* A program that has just begun has no Lua state yet. The pause is doubled by each search that finds nothing new, so it grows with the
+ * program's age. */
+static const uint64_t FIRST_PAUSE = 1000000000 / 1000;
+static const uint64_t COST = 4; /* a pause is at least so many times as long as the search */
+
+/* Room for one more item in an array. Returns NULL without memory. */
+static void *grown(void *items, unsigned n, unsigned *room, size_t size)
+{
+	void *more;
+
+	if (n < *room)
+		return items;
+	more = realloc(items, (*room ? *room * 2 : 16) * size);
+	if (more)
+		*room = *room ? *room * 2 : 16;
+	return more;
+}
+
+/* Find the loop of PUC Lua's interpreter in this process. In another build of the interpreter it is not found,
+ * and the unwinder guesses the line. */
+static void find_loop(struct pf_collector *c, struct pf_target *t, const char *maps)
+{
+	const uint64_t from = c->interpreter.puc.loop.from, end = c->interpreter.puc.loop.end;
+
+	t->puc = c->interpreter.puc;
+	t->puc.loop.from = from && c->own_maps ? pf_maps_translate(c->own_maps, from, maps) : 0;
+	t->puc.loop.end = t->puc.loop.from ? t->puc.loop.from + (end - from) : 0;
+	t->puc.loop.code = &t->code;
+	t->puc.loop.unknown = from && !t->puc.loop.from;
+}
+
+struct pf_target *pf_target_of(struct pf_collector *c, pid_t pid)
+{
+	struct pf_target **more, *t;
+
+	for (unsigned i = 0; i < c->targets_n; i++)
+		if (c->targets[i]->pid == pid) {
+			c->targets[i]->has_ended = 0;
+			return c->targets[i];
+		}
+	more = grown(c->targets, c->targets_n, &c->targets_room, sizeof *more);
+	if (!more)
+		return NULL;
+	c->targets = more;
+	t = calloc(1, sizeof *t);
+	if (!t)
+		return NULL;
+	t->pid = pid;
+	t->pause = FIRST_PAUSE;
+	find_loop(c, t, ""); /* it may end before its mappings are read */
+	c->targets[c->targets_n++] = t;
+	return t;
+}
+
+/* Keep the mappings in the process's image, or in a new one. A process without a Lua state gets none: there may be thousands. */
+static void keep_maps(struct pf_collector *c, struct pf_target *t, char *maps)
+{
+	struct pf_image *more;
+
+	if (t->image && c->images[t->image - 1].pid != t->pid) /* its parent's image, from pf_target_adopt */
+		t->image = 0;
+	if (t->image) {
+		free(c->images[t->image - 1].maps);
+		c->images[t->image - 1].maps = maps;
+		return;
+	}
+	more = t->n <= 0 && !t->runs_lua ? NULL : grown(c->images, c->images_n, &c->images_room, sizeof *more);
+	if (!more) {
+		free(maps);
+		return;
+	}
+	c->images = more;
+	c->images[c->images_n] = (struct pf_image){t->pid, maps};
+	t->image = ++c->images_n;
+}
+
+static int all_exist(const struct pf_collector *c, const struct pf_target *t)
+{
+	for (int i = 0; i < t->n; i++)
+		if (!pf_states_has(&c->interpreter, t->pid, t->global[i]))
+			return 0;
+	return 1;
+}
+
+/* A forked process has the states of its parent. */
+static int find_inherited(struct pf_collector *c, struct pf_target *t)
+{
+	for (unsigned i = 0; i < c->targets_n; i++) {
+		const struct pf_target *other = c->targets[i];
+
+		if (other == t || other->n <= 0)
+			continue;
+		memcpy(t->global, other->global, sizeof t->global);
+		t->n = other->n;
+		if (all_exist(c, t))
+			return t->n;
+	}
+	return 0;
+}
+
+static int map_call(int command, int map, const void *key, const void *value)
+{
+	struct {
+		uint32_t map, pad;
+		uint64_t key, value, flags;
+	} attr = {.map = (uint32_t)map, .key = (uintptr_t)key, .value = (uintptr_t)value};
+	const long r = pf_sys->bpf(command, &attr, sizeof attr);
+
+	return r < 0 ? (int)r : 0;
+}
+
+int pf_collector_tell(int map, const void *key, const void *value)
+{
+	return map_call(value ? MAP_UPDATE : MAP_DELETE, map, key, value);
+}
+
+int pf_collector_ask(int map, const void *key, void *value)
+{
+	return map_call(MAP_LOOKUP, map, key, value);
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Search the memory of a process for Lua states. */
+static int search(struct pf_collector *c, struct pf_target *t, const struct pf_search_end *end)
+{
+	const int had = t->n, is_puc = c->interpreter.is_puc;
+	const uint64_t began = pf_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	struct pf_snapshot_process p = {.n = 0};
+	uint64_t before[PF_SNAPSHOT_STATES];
+	struct pf_code code = {.n = 0};
+	int r, error;
+	char *maps = pf_maps_text(t->pid, &error), byte;
+
+	t->searched = pf_clock_ns(CLOCK_MONOTONIC);
+	if (!maps)
+		return error == -ENOENT ? -ESRCH : error;
+	memcpy(before, t->global, sizeof before);
+	if (is_puc && t->image) /* the BPF program finds PUC Lua's states by itself */
+		t->n = had;
+	else if (t->image || find_inherited(c, t) == 0)
+		t->n = pf_states_find(&c->interpreter, t->pid, maps, t->global, end);
+	pf_maps_fixed(maps, &t->fixed);
+	if (is_puc)
+		find_loop(c, t, maps);
+	if (t->puc.loop.from || c->native)
+		pf_maps_code(t->pid, maps, &code);
+	/* If it has ended meanwhile, perhaps not all was found. */
+	if (t->n == -EINTR || pf_read_process(t->pid, &byte, 0, 1) == -ESRCH) {
+		r = t->n == -EINTR ? -EINTR : -ESRCH;
+		t->n = had;
+		memcpy(t->global, before, sizeof before);
+		free(maps);
+		return r;
+	}
+	t->code = code;
+	keep_maps(c, t, maps);
+	/* A search takes time: the less it finds, the longer is the pause until the next one. */
+	t->pause = t->n != had || memcmp(before, t->global, sizeof before) != 0 ? SECOND / 10
+		   : t->pause * 2 < LONGEST_PAUSE				? t->pause * 2
+										: LONGEST_PAUSE;
+	t->pause = larger(t->pause, COST * (pf_clock_ns(CLOCK_THREAD_CPUTIME_ID) - began));
+	p.n = t->n > 0 ? (uint32_t)t->n : 0;
+	memcpy(p.global, t->global, sizeof p.global);
+	r = pf_collector_tell(c->maps.processes, &t->pid, &p);
+	return r < 0 ? r : t->n;
+}
+
+int pf_collector_attach(struct pf_collector *c, pid_t pid, const struct pf_search_end *end)
+{
+	struct pf_target *t = pf_target_of(c, pid);
+
+	return t ? search(c, t, end) : -ENOMEM;
+}
+
+void pf_target_seen(struct pf_target *t, const struct pf_snapshot_head *s)
+{
+	if (t->program && t->program != s->program) {
+		t->image = t->fixed.n = 0;
+		t->n = t->runs_lua = 0;
+		t->searched = 0;
+		t->pause = FIRST_PAUSE;
+	}
+	t->program = s->program;
+	if (s->global && !t->runs_lua) {
+		t->runs_lua = 1;
+		t->searched = 0; /* the interpreter may have been mapped since then */
+	}
+}
+
+void pf_target_search_again(struct pf_collector *c, struct pf_target *t)
+{
+	const struct pf_search_end end = {pf_collector_ends, c};
+
+	if (pf_clock_ns(CLOCK_MONOTONIC) - t->searched >= t->pause)
+		search(c, t, &end);
+}
+
+/* A process that was forked and has ended since is as its parent was. */
+void pf_target_adopt(struct pf_collector *c, struct pf_target *t, uint64_t global)
+{
+	for (unsigned i = 0; i < c->targets_n; i++) {
+		const struct pf_target *other = c->targets[i];
+
+		for (int k = 0; k < other->n && other->image && !t->image; k++)
+			if (other->global[k] == global) {
+				t->image = other->image;
+				t->code = other->code;
+				t->fixed = other->fixed;
+				t->puc = other->puc;
+				t->puc.loop.code = &t->code;
+			}
+	}
+}
+
+void pf_targets_forget(struct pf_collector *c)
+{
+	unsigned n = 0, ended = 0;
+
+	if (c->targets_n < c->targets_most || c->targets_n < FEW)
+		return;
+	for (unsigned i = 0; i < c->targets_n; i++) {
+		struct pf_target *t = c->targets[i];
+
+		if (t->has_ended) {
+			pf_collector_tell(c->maps.processes, &t->pid, NULL);
+			free(t);
+			continue;
+		}
+		t->has_ended = pf_sys->kill(t->pid, 0) == -ESRCH;
+		ended += (unsigned)t->has_ended;
+		c->targets[n++] = t;
+	}
+	c->targets_n = n;
+	c->targets_most = ended ? 0 : 2 * n;
+}

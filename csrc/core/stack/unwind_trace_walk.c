@@ -1,0 +1,169 @@
+/* Walks along the bytecode for which compiled code stands: its lines, which of them may call C code or allocate, and how much it does. */
+#include "core/stack/unwind_trace_walk.h"
+
+#include <string.h>
+
+static int may_allocate(const struct pf_luajit_layout *l, uint8_t op)
+{
+	return op == l->op_table || op == l->op_filled_table || op == l->op_concatenate || (op >= l->op_call_first && op <= l->op_call_last);
+}
+
+/* Can compiled code call C code for this instruction? Not for those that compare for equality, move, compute (except % and ^), load
+ * a constant or a table's field, jump or return, except by the metamethods of some operators. Opcodes are counted from that of `..`. */
+static int may_call(const struct pf_luajit_view *v, uint8_t op)
+{
+	enum { LAST_ORDER = 3, LAST_EQUALITY = 5, MINUS = -18, LENGTH = -17, ADD = -16, POWER = -1, MODULO = 4, OPERATORS = 5, UPVALUE = 7,
+	       TABLE = 14, FILLED_TABLE = 15, GLOBAL = 16, FIRST_INDEX = 18, LAST_INDEX = 21, CALL = 27 };
+	const struct pf_luajit_layout *l = v->l;
+	const unsigned operators = v->memo->operators;
+	const int at = op - l->op_concatenate;
+
+	if (l->op_table - l->op_concatenate != TABLE || l->op_filled_table - l->op_concatenate != FILLED_TABLE ||
+	    l->op_call_first - l->op_concatenate != CALL)
+		return 1; /* the opcodes have another order */
+	if (at == MINUS)
+		return (operators & PF_TRACE_MINUS) != 0;
+	if (at < LENGTH)
+		return op <= LAST_ORDER || (op <= LAST_EQUALITY && operators & PF_TRACE_EQUALITY);
+	if (at >= ADD && at < POWER)
+		return (at - ADD) % OPERATORS == MODULO || operators >> (at - ADD) % OPERATORS & PF_TRACE_ADD;
+	if (at == GLOBAL || (at >= FIRST_INDEX && at <= LAST_INDEX))
+		return (operators & PF_TRACE_INDEX) != 0;
+	if (at > 0 && at <= UPVALUE)
+		return 0;
+	return op < l->op_return_first || op > l->op_jump;
+}
+
+/* How much machine code does for this instruction: nothing to move a value, to load a constant, to jump or to return; little to
+ * compare, to get an upvalue, to add, subtract, multiply or loop. */
+static enum pf_trace_work work_of(const struct pf_luajit_layout *l, uint8_t op)
+{
+	enum { MOVE = -20, LENGTH = -17, ADD = -16, POWER = -1, DIVIDE = 3, OPERATORS = 5, FIRST_CONSTANT = 1, LAST_CONSTANT = 6, UPVALUE = 7 };
+	const int at = op - l->op_concatenate;
+
+	if (at == MOVE || (at >= FIRST_CONSTANT && at <= LAST_CONSTANT) || op == l->op_jump || (op >= l->op_return_first && op <= l->op_return_last))
+		return PF_TRACE_NO_WORK;
+	if (at < LENGTH || (at >= ADD && at < POWER && (at - ADD) % OPERATORS < DIVIDE) || at == UPVALUE || pf_trace_is_loop(l, op))
+		return PF_TRACE_LITTLE_WORK;
+	return PF_TRACE_WORK;
+}
+
+/* Copy n bytes at an address, before `end`. Returns 0 if they cannot be read. */
+static inline int look(const struct pf_luajit_view *v, struct pf_trace_window *w, void *to, uint64_t at, size_t n, uint64_t end)
+{
+	if (at - w->from >= w->n || w->n - (at - w->from) < n) {
+		w->from = at;
+		w->n = end - at < sizeof w->bytes ? end - at : sizeof w->bytes;
+		if (!pf_luajit_read(v, w->bytes, at, w->n))
+			w->n = 0;
+		if (w->n < n)
+			return pf_luajit_read(v, to, at, n);
+	}
+	memcpy(to, w->bytes + (at - w->from), n);
+	return 1;
+}
+
+uint32_t pf_trace_window_instruction(const struct pf_luajit_view *v, const struct pf_luajit_function *f, struct pf_trace_window *w, uint64_t pc)
+{
+	uint32_t code;
+
+	return look(v, w, &code, pc, sizeof code, f->code + (uint64_t)f->n * PF_LUAJIT_INSTRUCTION) ? pf_trace_original(v, pc, code) : 0;
+}
+
+static uint32_t line_at(const struct pf_luajit_view *v, const struct pf_luajit_function *f, struct pf_trace_window *w, uint64_t pc)
+{
+	const unsigned size = pf_luajit_line_size(f);
+	const uint64_t at = pf_luajit_line_place(f, pc);
+	uint32_t line = 0;
+
+	if (!at)
+		return pf_luajit_line(v, f, pc);
+	return look(v, w, &line, at, size, f->lineinfo + ((uint64_t)f->n - 1) * size) ? f->first + line : 0;
+}
+
+static void add(const struct pf_luajit_view *v, struct pf_trace_walk *w, uint8_t op, uint32_t line)
+{
+	pf_trace_widen(&w->stretch.all, line);
+	if (may_allocate(v->l, op))
+		pf_trace_widen(&w->stretch.allocations, line);
+	if (may_call(v, op))
+		pf_trace_widen(&w->stretch.calls, line);
+}
+
+void pf_trace_walk_all(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, uint64_t to, struct pf_trace_walk *w)
+{
+	struct pf_trace_window codes = {.n = 0}, lines = {.n = 0};
+
+	for (unsigned i = 0; i < PF_TRACE_WALK_MOST && from < to; i++, from += PF_LUAJIT_INSTRUCTION)
+		add(v, w, pf_trace_window_instruction(v, f, &codes, from) & 0xff, line_at(v, f, &lines, from + PF_LUAJIT_INSTRUCTION));
+}
+
+/* Follow the code of f from an instruction on. Forward jumps are not taken, so both branches count. Unconditional backward jumps
+ * are taken, and the first `back` conditional ones. If the code leaves a loop in which it began, all lines of the loop count: the
+ * compiler unrolls short loops, and drops the exits that are not needed, so the loop may have run again. */
+static struct pf_trace_walk follow(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, enum pf_trace_stop how,
+				   uint64_t to, unsigned back)
+{
+	const struct pf_luajit_layout *l = v->l;
+	struct pf_trace_window codes = {.n = 0}, lines = {.n = 0};
+	struct pf_trace_walk w = {.found = 0};
+	const uint64_t start = from;
+
+	for (unsigned i = 0; i < PF_TRACE_WALK_MOST && pf_luajit_holds(f, from + PF_LUAJIT_INSTRUCTION); i++) {
+		const uint32_t code = pf_trace_window_instruction(v, f, &codes, from);
+		const uint8_t op = code & 0xff;
+		const uint64_t next = from + PF_LUAJIT_INSTRUCTION, jump = pf_trace_target(from, code);
+		const enum pf_trace_work work = work_of(l, op);
+
+		if (how == PF_TRACE_AT && from == to && i > 0) {
+			w.found = 1;
+			return w;
+		}
+		add(v, &w, op, line_at(v, f, &lines, next));
+		w.work = work > w.work ? work : w.work;
+		w.last = from;
+		if ((how == PF_TRACE_AFTER && from == to) || (how == PF_TRACE_AFTER_JUMP_TO && (next == to || jump == to))) {
+			w.found = 1;
+			return w;
+		}
+		if ((op >= l->op_return_first && op <= l->op_return_last) ||
+		    (op >= l->op_tailcall_first && op <= l->op_tailcall_last)) {
+			w.found = how == PF_TRACE_AT_RETURN;
+			return w;
+		}
+		from = next;
+		/* Another instruction's operand is never as large as that of a jump within a function. */
+		if (jump <= f->code || jump >= next)
+			continue;
+		if (op == l->op_jump || back > 0) {
+			back -= op != l->op_jump;
+			from = jump;
+		} else {
+			pf_trace_walk_all(v, f, jump, start, &w);
+		}
+	}
+	return w;
+}
+
+struct pf_trace_walk pf_trace_walk(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, enum pf_trace_stop how, uint64_t to)
+{
+	const struct pf_trace_walk w = follow(v, f, from, how, to, 0);
+
+	return w.found || how == PF_TRACE_AT_RETURN ? w : follow(v, f, from, how, to, 1);
+}
+
+struct pf_luajit_lines pf_trace_calls_between(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, uint64_t to)
+{
+	const struct pf_luajit_lines none = {0, 0};
+
+	return from != to ? pf_trace_walk(v, f, from, to ? PF_TRACE_AT : PF_TRACE_AT_RETURN, to).stretch.calls : none;
+}
+
+enum pf_trace_work pf_trace_work_between(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, uint64_t to)
+{
+	struct pf_trace_walk w = {.found = 1, .work = PF_TRACE_NO_WORK};
+
+	if (from != to)
+		w = pf_trace_walk(v, f, from, to ? PF_TRACE_AT : PF_TRACE_AT_RETURN, to);
+	return w.found ? w.work : PF_TRACE_WORK;
+}

@@ -1,0 +1,52 @@
+/* Compiled code: walks along the bytecode for which it stands. */
+#ifndef PF_UNWIND_TRACE_WALK_H
+#define PF_UNWIND_TRACE_WALK_H
+
+#include "core/stack/unwind_trace.h"
+
+enum { PF_TRACE_WALK_MOST = 512 /* instructions */ };
+
+/* How a walk ends: at an instruction, after an instruction, after a jump one of whose targets is given, or where the function returns. */
+enum pf_trace_stop { PF_TRACE_AT, PF_TRACE_AFTER, PF_TRACE_AFTER_JUMP_TO, PF_TRACE_AT_RETURN };
+
+struct pf_trace_walk {
+	struct pf_trace_stretch stretch;
+	uint64_t last; /* the last instruction */
+	int found;
+	enum pf_trace_work work;
+};
+
+struct pf_trace_walk pf_trace_walk(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, enum pf_trace_stop how,
+				   uint64_t to);
+/* Add the lines from an instruction on, up to another. */
+void pf_trace_walk_all(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, uint64_t to, struct pf_trace_walk *w);
+
+/* Some bytes that a walk reads one after another. */
+struct pf_trace_window {
+	uint64_t from;
+	size_t n;
+	unsigned char bytes[128];
+};
+
+/* An instruction of the function; if a trace has replaced it, the original one. */
+uint32_t pf_trace_window_instruction(const struct pf_luajit_view *v, const struct pf_luajit_function *f, struct pf_trace_window *w, uint64_t pc);
+
+/* The target of an instruction that jumps. */
+static inline uint64_t pf_trace_target(uint64_t pc, uint32_t code)
+{
+	return pc + PF_LUAJIT_INSTRUCTION + ((uint64_t)(code >> 16) - PF_TRACE_IR_BIAS) * PF_LUAJIT_INSTRUCTION;
+}
+
+/* --- loops -------------------------------------------------------------------------------------------------------------- */
+
+struct pf_trace_loop {
+	uint64_t from, end; /* its first instruction, and the one after its last */
+	int often; /* it may have gone round so often that all its instructions count */
+};
+
+/* Code runs from snapshot s to snapshot next, in a function whose frame has base s->base, and there up to the instruction `to`. If it goes
+ * round a loop around that, or may do so, find the outermost such loop. */
+int pf_trace_goes_round(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, const struct pf_snapshot *s,
+			const struct pf_snapshot *next, uint64_t to, struct pf_trace_loop *loop);
+
+#endif
