@@ -31,6 +31,7 @@ local pages = require "resty.perf.pages"
 local profiles = require "resty.perf.profiles"
 local numbers = require "resty.perf.route_numbers"
 local routes = require "resty.perf.routes"
+local slices = require "resty.perf.slices"
 local slow = require "resty.perf.slow"
 local spans = require "resty.perf.spans"
 local shared_waits = require "resty.perf.shared_waits"
@@ -62,12 +63,21 @@ local newest_exit -- {exit=}: the finalizer of the open accounting
 
 local function warn(level, ...) log.write(level, "resty.perf: ", ...) end
 
+-- A function that pauses, and then returns whether the accounting is still the same.
+local function pausing(pause)
+  local mine = writer
+  return function()
+    pause()
+    return running and writer == mine
+  end
+end
+
 -- Requests become known -----------------------------------------------------------------------------------------------
 
-local function note_uses()
+local function note_uses(pause)
   config.names.used(numbers.take_uses(), function(name) numbers.forget(name, waits_writer) end)
   config.names.turn_over()
-  if waits_writer then waits.note_uses() end
+  if waits_writer then waits.note_uses(pause and pausing(pause)) end
 end
 
 -- Make a main request known, and count it if it is sampled.
@@ -216,16 +226,29 @@ function M.install(opts)
   if not ok then warn(ngx.ERR, "auto: ", message) end
 end
 
+-- The route of a blocked turn, a result of accounting.blocked.
+local function blocked_route(turn)
+  if turn.phase == 0 then return options.NGINX end
+  if turn.route then return names[turn.route] or routes.OTHER end
+  return apart_by_phase[turn.phase] or config.names.admit(config.find(turn.uri:match "^[^?]*"))
+end
+
 -- Write the worker's record in the shared dictionary.
 -- @param[opt] over it is the last one
-local function publish(over)
+-- @param[opt] pause called now and then
+local function publish(over, pause)
   if not running then return end
-  refused = writer[over and "finish" or "add"]()
-  if waits_writer then refused = waits_writer[over and "finish" or "add"]() or refused end
-  if config.blocked then blocked.report(config.dict, names, config.redact) end
-  if refused and not dict_refused then
+  local part, go_on = over and "finish" or "add", pause and pausing(pause)
+  local failure = writer[part](go_on)
+  if go_on and not go_on() then return end
+  if waits_writer then failure = waits_writer[part](go_on) or failure end
+  if go_on and not go_on() then return end
+  refused = failure
+  if failure then config.dict:incr("refused", 1) end
+  if config.blocked then blocked.report(config.dict, blocked_route, config.redact, go_on) end
+  if failure and not dict_refused then
     dict_refused = true
-    warn(ngx.ERR, "lua_shared_dict ", config.dict_name, ": ", refused, "; make it larger. Until then, other workers do not see",
+    warn(ngx.ERR, "lua_shared_dict ", config.dict_name, ": ", failure, "; make it larger. Until then, other workers do not see",
       " the counts of this one, and they are lost when it ends")
   end
 end
@@ -244,9 +267,11 @@ local function publish_at_end()
   local mine = {}
   mine.exit = at_exit(function()
     if newest_exit ~= mine then return end
+    log.close()
     log.flush()
     publish(true)
     running = false
+    log.flush() -- those of the last blocked turns
   end)
   newest_exit = mine
 end
@@ -283,8 +308,8 @@ local function go(list)
   return true
 end
 
--- True if no request can be counted before another start: `sample = 0`, and neither a header nor routes.
-local function asleep() return config.every == 0 and config.blind end
+-- True if nothing can be counted or reported before another start: `sample = 0`, without a header, routes, `slow` and `blocked`.
+local function asleep() return config.every == 0 and config.blind and not (config.is_slow or config.blocked) end
 
 -- Flush traces: they were compiled for the old state.
 local function follow(command)
@@ -304,8 +329,9 @@ end
 local function tick(premature)
   log.flush()
   code_cache.mark(config.dict)
-  if running then note_uses() end
-  publish()
+  local pause = not premature and slices.pausing() or nil
+  if running then note_uses(pause) end
+  publish(false, pause)
   if premature then return end
   profiles.follow(config.dict, names)
   local command = commands.newest(config.dict, config.mark)
@@ -339,6 +365,7 @@ function M.start(opts)
   handover.join()
   code_cache.mark(config.dict)
   commands.prepare(config.dict)
+  config.dict:safe_add("refused", 0) -- while there is room
   local command = commands.newest(config.dict, config.mark)
   local ok, message, code = true, nil, nil
   if command then ok, message, code = follow(command) elseif not asleep() then ok, message, code = go(config.events) end
@@ -396,7 +423,7 @@ end
 -- @treturn ?Profile nil unless `waits` is on
 function M.wait_profile(route, pause)
   if not (running and accounting.waits) then return nil end
-  return waits.profile(names, function(n, phase) return tonumber(accounting.route_words(n, phase)[0]) end, route, pause)
+  return waits.profile(names, accounting.route_wall, route, pause)
 end
 
 --- Add up the running request under another name.
@@ -430,9 +457,10 @@ end
 -- page has shown never goes back, even if this worker is killed immediately afterwards.
 local function sums(pause)
   if not config then return nil end
-  publish()
+  publish(false, pause)
   if pause then pause() end
-  local found = totals.read(config.dict, accounting.phases, config.names.shown, running and writer or nil, pause)
+  -- If the dictionary has refused this worker's counts, they are read from its writer, in one piece.
+  local found = totals.read(config.dict, accounting.phases, config.names.shown, running and refused and writer or nil, pause)
   if found and config.waits then
     found.waits = shared_waits.read(config.dict, config.shown, pause)
   end

@@ -29,14 +29,18 @@ function ways.nap()
   return result == 0
 end
 
+function ways.late_nap()
+  ngx.sleep(0.001)
+  return ways.nap()
+end
+
 function ways.execute()
   local status = os.execute "sleep 0.06" -- the program's line
   return status == 0 or status == true
 end
 
 function ways.popen()
-  local pipe = io.popen "sleep 0.06; echo x"
-  local text = pipe:read "*l" -- the pipe's line
+  local pipe = io.popen "sleep 0.06; echo x" local text = pipe:read "*l" -- the pipe's line
   pipe:close()
   return text == "x"
 end
@@ -51,8 +55,10 @@ function ways.touch()
   return true
 end
 
+-- Until the spec calls server:release().
 function ways.long()
-  return spin(1.5) > 0 -- the long turn's line
+  while not io.open(ngx.config.prefix() .. "released") do end -- the long turn's line
+  return true
 end
 
 function ways.quick() return true end
@@ -64,7 +70,7 @@ function app.found()
     if turn.route == ngx.var.arg_route then
       ngx.say("phase ", turn.phase, "\nlines ", table.concat(turn.lines, " < "), "\ncall ", tostring(turn.call), "\nwall ",
         (turn.wall_ns or 0) / 1e6, "\nseen ", turn.seen_ns / 1e6, "\ncpu ", (turn.counts["task-clock"] or 0) / 1e6, "\nuri ",
-        turn.uri, "\nfaults ", turn.counts["page-faults:u"] or 0)
+        tostring(turn.uri), "\nfaults ", turn.counts["page-faults:u"] or 0)
       return
     end
   end

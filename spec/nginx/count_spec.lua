@@ -1,4 +1,5 @@
 -- Each request's counts are exactly its own, while requests of 64 connections take turns on one worker.
+local kit = require "testkit"
 local server = require "spec.nginx.server"
 
 describe("resty.perf under load", function()
@@ -13,9 +14,9 @@ describe("resty.perf under load", function()
     s = server.start(opts)
   end
 
-  local function check(event)
+  local function check(event, counted)
     assert.equal(3000, s:load("/cost", 3000, 64))
-    assert.truthy(s:get "/tell":find "checked 3000 wrong 0", s:get "/tell")
+    assert.truthy(s:get "/tell":find(("checked %d wrong 0"):format(counted or 3000)), s:get "/tell")
     local w = s:worker()
     for _, name in ipairs { event, "task-clock", "lua" } do
       assert.equal(w["whole:" .. name], w["unattributed:" .. name] + w["pending:" .. name] + w["routes:" .. name], name)
@@ -31,6 +32,18 @@ describe("resty.perf under load", function()
     check "page-faults:u"
   end)
 
+  -- The story: for each sample of a page fault, the profiler caused one or two itself: above the end of the C stack, and where
+  -- 32-bit numbers on it would point to.
+  it("counts page faults, while they are profiled", function()
+    requires { cmd = "setpriv" }
+    serve("page-faults:u", { capability = "ipc_lock",
+      init_worker = "app.lock_memory() app.start{events={'task-clock', 'page-faults:u'}}" })
+    local client = s:profile "flame=page-faults:u&seconds=60"
+    check "page-faults:u"
+    assert.equal(409, select(2, s:get "/perf?flame=page-faults:u")) -- it still runs
+    kit.kill(client, 15)
+  end)
+
   it("counts hashed bytes, by a uprobe, as root", function()
     requires { ext = "symbols", uprobe = true }
     serve("uprobe:/usr/sbin/nginx:ngx_md5_update", { user = "root", init_worker = [[
@@ -42,5 +55,12 @@ describe("resty.perf under load", function()
     requires { tracepoint = "syscalls:sys_enter_getppid" }
     serve("syscalls:sys_enter_getppid", { user = "root" })
     check "syscalls:sys_enter_getppid"
+  end)
+
+  it("counts system calls of one of three requests, while the turns of all are watched", function()
+    requires { tracepoint = "syscalls:sys_enter_getppid" }
+    serve("syscalls:sys_enter_getppid", { user = "root", init_worker = [[
+      app.start{events={'task-clock', 'syscalls:sys_enter_getppid'}, sample=3, blocked=100, waits=true}]] })
+    check("syscalls:sys_enter_getppid", 1000)
   end)
 end)

@@ -31,9 +31,9 @@ describe("a worker that ends while it is profiled", function()
 
   for name, signal in pairs { QUIT = 3, TERM = 15, HUP = 1 } do
     it(("by %s ends well, and its counts are kept"):format(name), function()
-      s = server.start { server = app, init_worker = "app.start{events='page-faults:u'}" }
+      s = server.start { server = app, shutdown = "1m", init_worker = "app.start{events='page-faults:u'}" }
       local out = s.dir .. "/out"
-      os.execute(("curl -s -m 30 http://127.0.0.1:%d/profile >%s 2>&1 &"):format(s.port, out))
+      os.execute(("(curl -s -m 30 -o %s http://127.0.0.1:%d/profile; touch %s.done) >/dev/null 2>&1 &"):format(out, s.port, out))
       s:wait(function()
         local body = s:get "/perf?flame=cpu-clock:u&seconds=0.01"
         return body:find("profiled already", 1, true)
@@ -42,12 +42,13 @@ describe("a worker that ends while it is profiled", function()
       local worker = s:workers()[1]
       assert.equal(100, s:load("/hello", 100, 4))
       kit.kill(name == "HUP" and s:master() or worker, signal)
-      s:wait(function() return not io.open("/proc/" .. worker .. "/stat") end)
+      s:wait(function() return s:log():find(("worker process %d exited"):format(worker), 1, true) end)
       s:wait(function() return s:get "/hello" == "hello\n" end)
       s:wait(function() return requests() >= 101 end)
       assert.truthy(s:log():find("worker process " .. worker .. " exited with code 0", 1, true), s:log())
       assert.equal("", s:errors())
       -- SIGTERM closes the connection of the request that waits for the profile.
+      s:wait(function() return io.open(out .. ".done") end)
       if name ~= "TERM" then assert.equal("cpu-clock:u\n", util.read_file(out)) end
     end)
   end

@@ -109,6 +109,11 @@ describe("resty.perf, when hooks meet within a request:", function()
           app.spend(3) ngx.print "x" app.spend(40) ngx.print "y" app.spend(50) ngx.sleep(0.001) app.spend(6) end) }
         body_filter_by_lua_block { perf.body_filter(function() app.spend(7) error "bang" end) }
       }
+      location /header {
+        content_by_lua_block { perf.content(function()
+          app.spend(3) ngx.print "x" app.spend(40) ngx.sleep(0.001) app.spend(6) end) }
+        header_filter_by_lua_block { perf.header_filter(function() app.spend(7) error "bang" end) }
+      }
       location /exit {
         content_by_lua_block { perf.content(function() app.spend(3) ngx.print "x" app.spend(4) end) }
         header_filter_by_lua_block { perf.header_filter(function() app.spend(5) ngx.exit(ngx.OK) end) }
@@ -116,6 +121,9 @@ describe("resty.perf, when hooks meet within a request:", function()
     local found, abandoned = counts "/filter"
     assert.same({ content = 9 }, found)
     assert.truthy(abandoned >= 2)
+    found, abandoned = counts "/header"
+    assert.same({ content = 9 }, found)
+    assert.truthy(abandoned >= 1)
     found, abandoned = counts "/exit"
     assert.same({ content = 7, header_filter = 5 }, found)
     assert.equal(0, abandoned)
@@ -156,7 +164,7 @@ describe("resty.perf's hooks", function()
     s:wait(function() return s:get "/metrics":find('requests_total{route="(exit_worker)"} 1', 1, true) end)
     local metrics = s:get "/metrics"
     assert.truthy(metrics:find("\nlua_perf_abandoned_turns_total 1\n", 1, true), metrics)
-    assert.truthy(s:log():find "exit_worker_by_lua%(nginx.conf:%d+%):1: bang", s:log())
+    s:wait(function() return s:log():find "exit_worker_by_lua%(nginx.conf:%d+%):1: bang" end)
   end)
 end)
 

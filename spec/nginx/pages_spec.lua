@@ -88,7 +88,7 @@ scrape_configs:
   - job_name: nginx
     static_configs: [ { targets: [ "127.0.0.1:%d" ] } ]
 ]]):format(s.port))
-    local port = s.h2port + 1
+    local port = s.free_port
     local pid = util.shell(("prometheus --config.file=%s/prometheus.yml --storage.tsdb.path=%s/tsdb " ..
       "--web.listen-address=127.0.0.1:%d >%s/prometheus.log 2>&1 & echo $!"):format(s.dir, s.dir, port, s.dir))
     local query = ("curl -s -m 5 -G http://127.0.0.1:%d/api/v1/query --data-urlencode 'query=%s'"):format(port,
@@ -236,11 +236,36 @@ scrape_configs:
       assert.equal(400, select(2, s:get("/perf?flame=task-clock&seconds=" .. seconds)), seconds)
     end
     assert.equal(403, select(2, s:get("/perf?flame=task-clock", "-H 'Sec-Fetch-Site: cross-site'")))
-    s:send "/perf?flame=task-clock&seconds=3" -- the client has disconnected
-    assert.equal(409, select(2, s:get "/perf?flame=task-clock&seconds=0.1"))
-    s:wait(function() return select(2, s:get "/perf?flame=task-clock&seconds=0.1") == 200 end)
     assert.truthy(not s:errors():find "%[error%]")
   end)
+
+  -- The story: a profile whose client had disconnected went on until its end, and further ones were refused until then.
+  for _, workers in ipairs { 1, 3 } do
+    it(("drop a profile of %d when its client disconnects"):format(workers), function()
+      s = server.start { workers = workers, init_worker = "app.start{events='page-faults:u'}" }
+      local function status() return select(2, s:get "/perf?flame=task-clock:u&seconds=0.01&workers=all") end
+      for _ = 1, 2 do
+        local client = s:profile "flame=task-clock:u&seconds=60&workers=all"
+        assert.equal(409, status())
+        kit.kill(client, 15)
+        s:wait(function() return status() == 200 end)
+      end
+      assert.equal("", s:errors())
+    end)
+  end
+
+  -- The story: after the worker that had asked the others for a profile was killed, their profiles went on, and further ones
+  -- were refused until ten seconds after the profile's end.
+  for name, signal in pairs { SIGKILL = 9, SIGTERM = 15 } do
+    it("drop a profile of all workers when " .. name .. " ends the worker that answers", function()
+      s = server.start { workers = 3, init_worker = "app.start{events='page-faults:u'}",
+        server = [[ location = /job { content_by_lua_block { ngx.print(ngx.shared.perf:get "profile" or "") } } ]] }
+      s:profile "flame=task-clock:u&seconds=60&workers=all"
+      local from = s:wait(function() return s:get("/job"):match '"from":(%d+)' end)
+      kit.kill(tonumber(from), signal)
+      s:wait(function() return select(2, s:get "/perf?flame=task-clock:u&seconds=0.01&workers=all") == 200 end)
+    end)
+  end
 end)
 
 describe("resty.perf's spans", function()
@@ -291,17 +316,19 @@ describe("resty.perf's spans", function()
 
   it("are sent for requests that end after their worker began to exit", function()
     requires(server.needs)
-    local s = server.start { server = [[
+    local s = server.start { shutdown = "1m", server = [[
       location /v1/traces { content_by_lua_block { app.collector() } }
-      location /slow { content_by_lua_block { perf.content(function() ngx.sleep(0.7) ngx.say "slow" end) } }]],
+      location /slow { content_by_lua_block { perf.content(function() app.hold() ngx.say "slow" end) } }]],
       init_worker = [[
         local perf = require "perf"
         app.start{events = "page-faults:u", spans = perf.tracer{service = "shop", events = false, delay = 0.2,
           exporter = perf.exporter.otlp{endpoint = "http://127.0.0.1:$port"}}}]] }
     finally(function() s:stop() end)
-    for _ = 1, 5 do os.execute(("curl -s -m 20 http://127.0.0.1:%d/slow >/dev/null 2>&1 &"):format(s.port)) end
+    for _ = 1, 5 do s:begin "/slow" end
     s:wait(function() return s:worker().known == 5 end)
-    s:reload()
+    kit.kill(s:master(), 1)
+    s:wait(function() return s:log():find("gracefully shutting down", 1, true) end)
+    s:release()
     s:wait(function() return select(2, s:get "/v1/traces":gsub('"spanId"', "")) == 5 end)
     assert.equal("", s:errors())
   end)

@@ -10,6 +10,18 @@ local configuration = {
   user = "root",   log = "log_by_lua_block { hook.log(app.spend, 1) }",
   http = [[
     upstream chosen { server 0.0.0.1; balancer_by_lua_block { hook.balancer(app.balance) } }
+    upstream chosen_by_file { server 0.0.0.1; balancer_by_lua_file $dir/balancer.lua; }
+    server {
+      listen unix:$dir/tls_file ssl;
+      ssl_certificate $dir/cert.pem;
+      ssl_certificate_key $dir/key.pem;
+      ssl_protocols TLSv1.2;
+      ssl_session_tickets off;
+      ssl_session_cache none;
+      ssl_client_hello_by_lua_file $dir/client_hello.lua;
+      ssl_certificate_by_lua_file $dir/certificate.lua;
+      location = /static { return 200 "x"; }
+    }
     ssl_session_fetch_by_lua_block { hook.ssl_session_fetch(app.spend, 17) }
     ssl_session_store_by_lua_block { hook.ssl_session_store(app.spend, 18) }
     exit_worker_by_lua_block { perf.exit_worker(app.spend, 19) } ]],
@@ -46,6 +58,7 @@ local configuration = {
     location = /missing { content_by_lua_file $dir/missing.lua; }
     location = /broken { content_by_lua_file $dir/broken.lua; }
     location = /balanced { proxy_pass http://chosen/static; }
+    location = /balanced_by_file { proxy_pass http://chosen_by_file/static; }
   ]],
 }
 
@@ -57,6 +70,9 @@ local files = {
   header_filter = 'hook.header_filter(app.spend, 21)',
   body_filter = 'hook.body_filter(function() if ngx.arg[1] ~= "" then app.spend(22) end end)',
   log = 'hook.log(app.spend, 23)',
+  balancer = 'hook.balancer(app.balance)',
+  client_hello = 'hook.ssl_client_hello(app.spend, 15)',
+  certificate = 'hook.ssl_certificate(function() app.spend(8) ngx.sleep(0.001) app.spend(8) end)',
   broken = 'return return',
   any = 'hook[ngx.get_phase()](app.spend, 9)',
 }
@@ -137,23 +153,27 @@ for label, mode in pairs(modes) do describe("phases " .. label .. ":", function(
     end)
 
     it("a balancer, " .. n .. " times", function()
-      local before = s:worker()
-      for _ = 1, n do assert.equal("x", (s:get "/balanced")) end
-      s:wait(function() return since(before, "/balanced").requests == n end)
-      assert.same({ requests = n, balancer = 3 * n, log = n }, since(before, "/balanced"))
+      for _, path in ipairs { "/balanced", "/balanced_by_file" } do
+        local before = s:worker()
+        for _ = 1, n do assert.equal("x", (s:get(path))) end
+        s:wait(function() return since(before, path).requests == n end)
+        assert.same({ requests = n, balancer = 3 * n, log = n }, since(before, path))
+      end
     end)
   end
 
-  it("a TLS handshake", function()
-    local before = s:worker()
-    for _ = 1, TIMES do
-      local text = util.shell(("curl -s -k --unix-socket %s/tls https://localhost/static"):format(s.dir))
-      assert.equal("x", text)
-    end
-    for phase, n in pairs { ssl_client_hello = 15, ssl_certificate = 16, ssl_session_store = 18 } do
-      assert.same({ requests = TIMES, [phase] = TIMES * n }, since(before, "(" .. phase .. ")"), phase)
-    end
-  end)
+  for _, socket in ipairs { "tls", "tls_file" } do
+    it("a TLS handshake, " .. socket, function()
+      local before = s:worker()
+      for _ = 1, TIMES do
+        local text = util.shell(("curl -s -k --unix-socket %s/%s https://localhost/static"):format(s.dir, socket))
+        assert.equal("x", text)
+      end
+      for phase, n in pairs { ssl_client_hello = 15, ssl_certificate = 16, ssl_session_store = 18 } do
+        assert.same({ requests = TIMES, [phase] = TIMES * n }, since(before, "(" .. phase .. ")"), phase)
+      end
+    end)
+  end
 
   it("a TLS session that is resumed", function()
     local before = s:worker()

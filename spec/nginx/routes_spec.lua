@@ -106,6 +106,9 @@ describe("resty.perf with a dictionary that is full", function()
     for n in text:gmatch "\nlua_perf_requests_total{[^}]*} (%d+)" do requests = requests + n end
     assert.equal(40, requests)
     assert.truthy(s:get "/perf?format=json":find('"refused":"no memory"', 1, true))
+    -- The story: workers that had ended were forgotten, so the counter went back.
+    s:reload()
+    assert.truthy(tonumber(s:get "/metrics":match "\nlua_perf_dict_refused_total (%d+)") >= refused)
     s:get "/drop"
     s:wait(function() return not s:get "/perf?format=json":find('"refused"', 1, true) end)
   end)

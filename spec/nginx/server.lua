@@ -1,4 +1,4 @@
---- A real nginx for the specs: Debian's, in a new directory under /tmp, on loopback ports that the kernel chose.
+--- A real nginx for the specs: Debian's, in a new directory under /tmp, on free loopback ports.
 local kit = require "testkit"
 local util = require "spec.support.util"
 
@@ -38,6 +38,8 @@ http {
     lua_check_client_abort on;
     location = /perf { content_by_lua_block { perf.status() } }
     location = /metrics { content_by_lua_block { perf.metrics() } }
+    location = /begin_profile { content_by_lua_block { ngx.shared.test:incr("profiles", 1, 0) perf.status() } }
+    location = /begun_profiles { content_by_lua_block { ngx.print(ngx.shared.test:get "profiles" or 0) } }
     location = /worker { content_by_lua_block { app.worker() } }
     location = /tell { content_by_lua_block { app.tell() } }
     $server
@@ -56,16 +58,13 @@ local function shell(command)
   return text, status
 end
 
--- Ports that are free now, and that no other process will get in the meantime.
-local function ports(n)
-  local list = {}
-  for port in io.open "/proc/net/tcp":read "*a":gmatch ":(%x%x%x%x) " do list[tonumber(port, 16)] = true end
-  local found, port = {}, 20000 + kit.getpid() % 10000
-  while #found < n do
-    port = port + 1
-    if not list[port] then found[#found + 1] = port end
-  end
-  return found
+-- A port that is free now. The kernel gives such low ports to no client, but another nginx may take it.
+local last_port = 20000 + kit.getpid() % 10000
+local function new_port()
+  local used = {}
+  for port in io.open "/proc/net/tcp":read "*a":gmatch ":(%x%x%x%x) " do used[tonumber(port, 16)] = true end
+  repeat last_port = last_port < 30000 and last_port + 1 or 20000 until not used[last_port]
+  return last_port
 end
 
 local Server = {}
@@ -91,16 +90,19 @@ function M.start(opts)
   local dir = os.tmpname()
   os.remove(dir)
   assert(os.execute("mkdir -m 755 " .. dir))
-  local p = ports(2)
-  local self = setmetatable({ dir = dir, port = p[1], h2port = p[2], opts = opts }, Server)
+  local self = setmetatable({ dir = dir, opts = opts }, Server)
   if opts.prepare then opts.prepare(dir) end
-  self:configure()
   local nginx = ("$(command -v nginx) -p %s -c %s/nginx.conf -e %s/error.log"):format(dir, dir, dir)
   if opts.capability then
     local user = "--reuid=www-data --regid=www-data --clear-groups --inh-caps=%s --ambient-caps=%s"
     nginx = ("chown www-data %s; setpriv %s %s"):format(dir, (user:gsub("%%s", "+dac_read_search,+" .. opts.capability)), nginx)
   end
-  local text, status = shell(nginx)
+  local text, status
+  repeat
+    self.port, self.h2port, self.free_port = new_port(), new_port(), new_port()
+    self:configure()
+    text, status = shell(nginx)
+  until status == 0 or not text:find("Address already in use", 1, true)
   if status ~= 0 then
     self:remove()
     error("nginx does not start: " .. text, 2)
@@ -144,11 +146,26 @@ function Server:get(path, curl)
   return body or "", tonumber(status)
 end
 
--- Sends a request in the background, and waits until it is being handled in the one worker. Returns the client's process id.
+--- Sends a request in the background. Returns the client's process id.
+-- @param[opt] answer file for the answer
+function Server:begin(path, answer)
+  local curl = "curl -s -m 60 -o %s 'http://127.0.0.1:%d%s' >/dev/null 2>&1 & echo $!"
+  return tonumber((shell(curl:format(answer or "/dev/null", self.port, path))))
+end
+
+--- Begins a profile of /perf?QUERY in the background, and waits until it runs. Returns the client's process id.
+function Server:profile(query)
+  local before = self:get "/begun_profiles"
+  local pid = self:begin("/begin_profile?" .. query)
+  self:wait(function() return self:get "/begun_profiles" ~= before end)
+  return pid
+end
+
+-- The same as `begin`, and waits until the request is being handled in the one worker.
 local function ask(self, path, answer)
-  local pid = shell(("curl -s -m 20 -o %s http://127.0.0.1:%d%s >/dev/null 2>&1 & echo $!"):format(answer, self.port, path))
+  local pid = self:begin(path, answer)
   self:wait(function() return self:worker().known == 1 end)
-  return tonumber(pid)
+  return pid
 end
 
 --- A request whose client disconnects while it is being handled.

@@ -4,7 +4,7 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 make=${MAKE:-make}
-if [ -z "${PERF_NO_SETUP:-}" ]; then tools/setup.sh nginx || exit 1; fi
+if [ -z "${PERF_NO_SETUP:-}" ]; then tools/setup.sh demo-nginx || exit 1; fi
 $make -s -j2 LUA=luajit all || exit 1
 
 dir=$(mktemp -d)

@@ -54,6 +54,8 @@ static int l_functions(lua_State *L)
 	FUNCTION(merge);
 	FUNCTION(settle);
 #undef FUNCTION
+	lua_pushlightuserdata(L, (void *)(uintptr_t)&pf_waits_copy);
+	lua_setfield(L, -2, "copy_waits");
 	lua_pushliteral(L, "struct { " TEXT(PF_ACCOUNTING_STATE) " }");
 	lua_pushinteger(L, PF_ACCOUNTING_BUCKETS);
 	lua_pushliteral(L, TEXT(PF_WAITS_TYPES));

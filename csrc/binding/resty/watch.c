@@ -46,16 +46,16 @@ int pb_watch_start(lua_State *L, struct pb_accounting *a, uint64_t limit, int te
 	watch->w.owner = &watch->stack;
 	watch->w.limit = limit;
 	watch->w.tells = tells;
-	watch->w.words = pf_accounting_watch(a->accounting, NULL);
+	pf_accounting_watch(a->accounting, &watch->w);
 	watch->taken.words = calloc(watch->w.words, sizeof *watch->taken.words);
 	r = watch->taken.words ? pf_watch_start(&watch->w) : -ENOMEM;
 	if (r < 0) {
+		pf_accounting_watch(a->accounting, NULL);
 		pf_watch_stop(&watch->w);
 		give_up(watch);
 		return pb_fail(L, r, "watcher of blocked turns");
 	}
 	a->watch = watch;
-	pf_accounting_watch(a->accounting, &watch->w);
 	return pb_bool(L, 1);
 }
 
@@ -75,9 +75,12 @@ int pb_watch_take(lua_State *L, struct pb_watch *watch)
 
 	if (!pf_watch_take(&watch->w, &watch->taken))
 		return 0;
-	lua_createtable(L, 0, 6);
-	pb_set_int(L, "route", (lua_Integer)b->route);
+	lua_createtable(L, 0, 7);
+	if (b->route != PF_WATCH_UNCOUNTED)
+		pb_set_int(L, "route", (lua_Integer)b->route);
 	pb_set_int(L, "phase", (lua_Integer)b->phase);
+	if (b->ended)
+		pb_set_number(L, "wall_ns", (lua_Number)b->words[0]);
 	pb_set_number(L, "seen_ns", (lua_Number)b->seen_ns);
 	pb_set_bytes(L, "uri", b->uri, b->uri_size);
 	push_call(L, b->call);
@@ -94,7 +97,7 @@ int pb_watch_take(lua_State *L, struct pb_watch *watch)
 		lua_rawseti(L, -2, (int)i + 1);
 	}
 	lua_setfield(L, -2, "stack");
-	if (b->ended)
+	if (b->ended && b->route != PF_WATCH_UNCOUNTED)
 		lua_pushlightuserdata(L, b->words);
 	else
 		lua_pushnil(L);

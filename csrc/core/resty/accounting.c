@@ -2,8 +2,6 @@
 #include "core/resty/accounting_state.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/clock.h"
 #include "core/profile/sampler.h"
@@ -28,8 +26,8 @@ static void read_waits(struct pf_accounting *a)
 		pf_waits_between(a->waits, now, time, a->cpu ? a->now->v[a->cpu] - a->mark[a->cpu] : 0);
 }
 
-/* Report a turn that ended, or was read, after more time than the watcher's limit. */
-static void report_turn(struct pf_accounting *a)
+/* Report a turn that ended, or was read, after more time than the watcher's limit. now: the counters, if it is counted. */
+static void report_turn(const struct pf_accounting *a, uint64_t ns, const uint64_t *now)
 {
 	static const char name[] = "request_uri";
 	pf_accounting_get_variable *get = (pf_accounting_get_variable *)(uintptr_t)a->get_variable;
@@ -39,7 +37,7 @@ static void report_turn(struct pf_accounting *a)
 
 	if (!get || get((void *)(uintptr_t)a->owner, name, sizeof name - 1, room, 0, &uri, &size, &error) != 0 || !uri)
 		size = 0;
-	pf_watch_ended(a->watch, a->now->v, a->mark, uri, size);
+	pf_watch_ended(a->watch, ns, now, a->mark, uri, size);
 }
 
 /* Read the counters: what was counted since the last reading is added to the account of the open turn, or to `unattributed`. */
@@ -55,7 +53,7 @@ static int read_counters(struct pf_accounting *a)
 	if (a->waits)
 		read_waits(a);
 	if (a->watch && a->account != PF_ACCOUNTING_NONE && a->now->v[0] - a->mark[0] > a->watch->limit)
-		report_turn(a);
+		report_turn(a, a->now->v[0] - a->mark[0], a->now->v);
 	for (uint32_t i = 0; i < a->words; i++) {
 		to[i] += a->now->v[i] - a->mark[i];
 		a->mark[i] = a->now->v[i];
@@ -63,12 +61,35 @@ static int read_counters(struct pf_accounting *a)
 	return 0;
 }
 
+/* The route of the open turn. A turn that is only watched, as every turn of a request that is not counted, has none. */
+static uint32_t route_of_turn(const struct pf_accounting *a)
+{
+	return a->account == PF_ACCOUNTING_NONE ? PF_WATCH_UNCOUNTED : a->account_of[a->account].route;
+}
+
 /* Samples of a profile have the zone of the turn's route. */
 static void enter_zone(const struct pf_accounting *a)
 {
-	uint32_t route = a->owner ? a->account_of[a->account].route : UINT32_MAX;
+	uint32_t route = route_of_turn(a);
 
 	pf_zone_set(route < a->zones ? a->zone_of[route] : 0);
+}
+
+/* The request of the open turn has another route now. */
+static void reroute_turn(const struct pf_accounting *a)
+{
+	if (a->zone_of)
+		enter_zone(a);
+	if (a->watch)
+		atomic_store_explicit(&a->watch->route, route_of_turn(a), memory_order_relaxed);
+}
+
+/* When the open turn began. */
+static uint64_t beginning(const struct pf_accounting *a)
+{
+	if (!a->owner)
+		return 0;
+	return a->account == PF_ACCOUNTING_NONE ? pf_wall_ns() : a->mark[0] - a->meter->wall_ns + a->meter->since_ns;
 }
 
 static void take_turn(struct pf_accounting *a, const void *owner, uint32_t account, uint32_t phase)
@@ -81,8 +102,7 @@ static void take_turn(struct pf_accounting *a, const void *owner, uint32_t accou
 	if (a->zone_of)
 		enter_zone(a);
 	if (a->watch)
-		pf_watch_turn(a->watch, a->serial, owner ? a->account_of[account].route : 0, phase,
-			      owner ? a->mark[0] - a->meter->wall_ns + a->meter->since_ns : 0);
+		pf_watch_turn(a->watch, a->serial, route_of_turn(a), phase, beginning(a));
 }
 
 static void end_turn(struct pf_accounting *a)
@@ -136,7 +156,7 @@ static void note_end(struct pf_accounting *a, const void *request)
 		return;
 	method = ask(a->get_method, request);
 	a->ended_at = clock_now(a);
-	if (!a->owner && a->ended_at - a->mark[0] > PF_WAITS_NO_SLEEP)
+	if (a->account == PF_ACCOUNTING_NONE && a->ended_at - a->mark[0] > PF_WAITS_NO_SLEEP)
 		read_counters(a); /* the thread may have slept since the last turn */
 	a->status = ask(a->get_status, request) & 0xffff;
 	a->method = method ? (uint32_t)__builtin_ctz(method) : 0;
@@ -149,7 +169,7 @@ void pf_accounting_end(struct pf_accounting *a, const void *request)
 	close_ended(a);
 	if (!e)
 		return;
-	if (e->account != PF_ACCOUNTING_NONE && a->account == e->account)
+	if (a->owner == request || (e->account != PF_ACCOUNTING_NONE && a->account == e->account))
 		abandon_turn(a);
 	note_end(a, request);
 }
@@ -167,8 +187,8 @@ static int share_account(struct pf_accounting *a, const void *request, const voi
 		return 0; /* the end of that request would not remove the other address */
 	if (route >= 0)
 		a->account_of[account].route = (uint32_t)route;
-	if (a->zone_of && a->account == account)
-		enter_zone(a);
+	if (a->account == account)
+		reroute_turn(a);
 	if (request == parent)
 		return 1;
 	pf_accounting_finish(a, request);
@@ -215,7 +235,39 @@ static void wait_until(struct pf_accounting *a, uint32_t account, uint32_t phase
 
 static int has_turn(const struct pf_accounting *a, const void *request)
 {
-	return a->account != PF_ACCOUNTING_NONE && a->owner == request;
+	return request && a->owner == request;
+}
+
+/* Whether the turns of a request are counted, or at least watched. */
+static int has_turns(const struct pf_accounting *a, const struct pf_accounting_entry *e)
+{
+	return e->account != PF_ACCOUNTING_NONE || a->watch;
+}
+
+/* The end of a turn that is only watched. */
+static void finish_watched(const struct pf_accounting *a)
+{
+	uint64_t ns;
+
+	if (atomic_load_explicit(&a->watch->half, memory_order_relaxed) != a->serial)
+		return;
+	ns = pf_wall_ns() - atomic_load_explicit(&a->watch->began, memory_order_relaxed);
+	if (ns > a->watch->limit)
+		report_turn(a, ns, NULL);
+}
+
+/* A turn begins, perhaps within another one of the same request, which ends for the watcher. */
+static int begin_turn(struct pf_accounting *a, const void *request, uint32_t account, uint32_t phase)
+{
+	int r = 0;
+
+	if (account != PF_ACCOUNTING_NONE)
+		r = read_counters(a);
+	else if (a->owner)
+		finish_watched(a);
+	if (r == 0)
+		take_turn(a, request, account, phase);
+	return r;
 }
 
 int pf_accounting_enter(struct pf_accounting *a, const void *request, uint32_t phase)
@@ -232,7 +284,7 @@ int pf_accounting_enter(struct pf_accounting *a, const void *request, uint32_t p
 		return phase == a->after && pf_accounting_has_mark(a, request) ? 0 : -ENOENT;
 	if (phase < 1 || phase > a->phases)
 		return -EINVAL;
-	if (e->account == PF_ACCOUNTING_NONE)
+	if (!has_turns(a, e))
 		return 0;
 	if (has_turn(a, request)) {
 		if (!anew && (phase < a->nested || a->outer))
@@ -242,24 +294,26 @@ int pf_accounting_enter(struct pf_accounting *a, const void *request, uint32_t p
 	}
 	if (!outer || a->outer)
 		abandon_turn(a);
-	r = read_counters(a);
+	r = begin_turn(a, request, e->account, phase);
 	if (r < 0)
 		return r;
-	if (a->waits && !outer)
-		wait_until(a, e->account, phase);
-	take_turn(a, request, e->account, phase);
 	a->outer = outer;
+	if (a->waits && e->account != PF_ACCOUNTING_NONE && !outer)
+		wait_until(a, e->account, phase);
 	return (int)outer + 1;
 }
 
 /* End the open turn. If it does not run within the phase `outer`, it is a nested one that an error has interrupted. */
 static int finish_turn(struct pf_accounting *a, uint32_t outer)
 {
-	int r;
+	int counted = a->account != PF_ACCOUNTING_NONE, r = 0;
 
 	if (a->outer != outer)
 		abandon_turn(a);
-	r = read_counters(a);
+	if (counted)
+		r = read_counters(a);
+	else if (a->owner && a->watch)
+		finish_watched(a);
 	end_turn(a);
 	return r;
 }
@@ -271,6 +325,8 @@ int pf_accounting_leave(struct pf_accounting *a, const void *request)
 
 	if (!has_turn(a, request))
 		return 0;
+	if (a->account == PF_ACCOUNTING_NONE)
+		phase |= PF_ACCOUNTING_WATCHED;
 	r = finish_turn(a, 0);
 	return r < 0 ? r : (int)phase;
 }
@@ -298,19 +354,19 @@ int pf_accounting_back(struct pf_accounting *a, const void *request, uint32_t ph
 	if (keep && has_turn(a, request))
 		return 0;
 	e = pf_accounting_find(a, request);
-	if (!e || e->account == PF_ACCOUNTING_NONE || phase < 1 || phase > a->phases)
+	phase &= ~(uint32_t)PF_ACCOUNTING_WATCHED;
+	if (!e || !has_turns(a, e) || phase < 1 || phase > a->phases)
 		return 0;
 	if (a->ended && a->ended != request)
 		close_ended(a); /* the reading below is after its end */
 	abandon_turn(a);
-	r = read_counters(a);
-	if (r < 0)
+	r = begin_turn(a, request, e->account, phase);
+	if (r < 0 || !a->waits || e->account == PF_ACCOUNTING_NONE)
 		return r;
-	if (a->waits && site)
+	if (site)
 		pf_waits_resume(a->waits, e->account, a->account_of[e->account].route, site, phase, (uint64_t)from, a->mark[0]);
-	else if (a->waits)
+	else
 		wait_until(a, e->account, phase);
-	take_turn(a, request, e->account, phase);
 	return 0;
 }
 
@@ -341,6 +397,8 @@ int pf_accounting_finish(struct pf_accounting *a, const void *request)
 		return -ENOENT;
 	account = e->account;
 	if (account == PF_ACCOUNTING_NONE) {
+		if (a->owner == request)
+			abandon_turn(a);
 		pf_accounting_remove(a, (uint32_t)(e - a->entry));
 		return 0;
 	}
@@ -377,79 +435,4 @@ int pf_accounting_settle(struct pf_accounting *a, const void *request)
 		a->whole[i] = a->mark[i] - a->zero[i];
 	pf_accounting_sum_up(a, e ? e->account : PF_ACCOUNTING_NONE);
 	return r < 0 ? r : 1;
-}
-
-/* --- opening and closing --------------------------------------------------------------------- */
-
-int pf_accounting_open(struct pf_accounting **out, struct pf_meter *meter, uint32_t phases, uint32_t nested, uint32_t after)
-{
-	struct pf_accounting *a = calloc(1, sizeof *a);
-	uint32_t groups = meter->ngroups ? meter->ngroups : 1;
-	int r;
-
-	if (!a)
-		return -ENOMEM;
-	a->meter = meter;
-	a->phases = phases;
-	a->nested = nested;
-	a->after = after;
-	a->values = 1 + meter->nvalues;
-	a->words = 1 + 2 * groups + meter->nvalues;
-	a->free_entry = a->free_account = PF_ACCOUNTING_NONE;
-	end_turn(a);
-	a->now = calloc(1, sizeof *a->now + pf_meter_words(meter) * sizeof *a->now->v);
-	a->mark = calloc(5 * (size_t)a->words, sizeof *a->mark); /* one block for all five */
-	r = a->now && a->mark ? pf_accounting_room(a, 1) : -ENOMEM;
-	if (r == 0)
-		r = pf_meter_begin(meter, a->now); /* enables the meter */
-	if (r == 0)
-		r = pf_meter_mark(meter, a->now);
-	if (r < 0) {
-		pf_accounting_close(a);
-		return r;
-	}
-	a->zero = a->mark + a->words;
-	a->unattributed = a->zero + a->words;
-	a->last = a->unattributed + a->words;
-	a->whole = a->last + a->words;
-	pf_accounting_open_ends(a);
-	memcpy(a->mark, a->now->v, a->words * sizeof *a->mark);
-	memcpy(a->zero, a->now->v, a->words * sizeof *a->zero);
-	*out = a;
-	return 0;
-}
-
-struct pf_waits *pf_accounting_waits(struct pf_accounting *a, uint32_t cpu)
-{
-	a->waits = pf_waits_new();
-	if (!a->waits || pf_waits_room(a->waits, a->accounts) < 0) {
-		pf_waits_free(a->waits);
-		a->waits = NULL;
-	}
-	a->cpu = cpu ? a->words - a->values + cpu : 0;
-	return a->waits;
-}
-
-uint32_t pf_accounting_watch(struct pf_accounting *a, struct pf_watch *watch)
-{
-	a->watch = watch;
-	return a->words;
-}
-
-void pf_accounting_close(struct pf_accounting *a)
-{
-	if (!a)
-		return;
-	pf_accounting_close_ends(a);
-	pf_waits_free(a->waits);
-	free(a->now);
-	free(a->mark);
-	free(a->entry);
-	free(a->bucket);
-	free(a->account_of);
-	free(a->sums);
-	free(a->route_sums);
-	free(a->histogram);
-	free(a->requests);
-	free(a);
 }

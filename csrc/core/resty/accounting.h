@@ -47,6 +47,8 @@ struct pf_watch;
 	void *get_status, *get_method;                                                                                           \
 	/* A pf_accounting_get_variable of the host, or NULL. */                                                                 \
 	void *get_variable;                                                                                                      \
+	/* A number (uintptr_t) that the host changes whenever it goes round its event loop, or NULL. */                         \
+	void *beat;                                                                                                              \
 	/* The zone of a route's turns, for each of `zones` routes (pf_zone_set); NULL: turns have no zone. */                   \
 	const uint32_t *zone_of;                                                                                                 \
 	/* The open turn: its request (NULL: none), its phase, a number that changes whenever a turn begins or ends, and the      \
@@ -78,9 +80,9 @@ typedef int pf_accounting_get_variable(void *request, const char *name, size_t n
 				       size_t *size, const char **error);
 
 /* A phase of a request begins. Returns 1 + the phase that it runs within (0 for none), which the caller passes to
- * pf_accounting_exit; 0 for a request that is not counted; -ENOENT for an unknown request. -EBUSY: a turn of the request is open,
- * and the phase cannot run within it. Either the caller is called by the code of that turn, which goes on, or an error has
- * interrupted the turn; then the caller adds PF_ACCOUNTING_ANEW to the phase. */
+ * pf_accounting_exit; 0 for a request that is neither counted nor watched; -ENOENT for an unknown request. -EBUSY: a turn of the
+ * request is open, and the phase cannot run within it. Either the caller is called by the code of that turn, which goes on, or an
+ * error has interrupted the turn; then the caller adds PF_ACCOUNTING_ANEW to the phase. */
 #define PF_ACCOUNTING_ANEW 256
 int pf_accounting_enter(struct pf_accounting *a, const void *request, uint32_t phase);
 /* The phase ends. If a turn within it is still open, an error has interrupted that turn, and the counts since its beginning go to
@@ -88,7 +90,9 @@ int pf_accounting_enter(struct pf_accounting *a, const void *request, uint32_t p
 int pf_accounting_exit(struct pf_accounting *a, const void *request, uint32_t outer);
 
 /* End the request's turn, since the request may yield. A nested phase cannot yield: if its turn is open, an error has interrupted it.
- * Returns the phase in which the request continues; 0 if no turn is open; -errno. */
+ * Returns the phase in which the request continues, with the bit PF_ACCOUNTING_WATCHED if the request is not counted; 0 if no turn is
+ * open; -errno. */
+#define PF_ACCOUNTING_WATCHED 256
 int pf_accounting_leave(struct pf_accounting *a, const void *request);
 /* The request continues after a leave. keep: no other request can have run meanwhile, so a turn that is still open continues.
  * site: where it has waited (waits.h) since `from`, a value of `clock`; 0: it waited for the host. */
@@ -121,8 +125,9 @@ void pf_accounting_merge(struct pf_accounting *a, uint32_t route, uint32_t other
  * memory. */
 struct pf_waits *pf_accounting_waits(struct pf_accounting *a, uint32_t cpu);
 
-/* Report turns to a watcher (watch.h), or to none (NULL), until pf_accounting_close. Returns the number of words of a sum. */
-uint32_t pf_accounting_watch(struct pf_accounting *a, struct pf_watch *watch);
+/* Report turns to a watcher (watch.h), or to none (NULL), until pf_accounting_close; sets its `words` and `beat`. Then requests that
+ * are not counted have turns too, which are only watched: they cost a reading of the clock, and none of the counters. */
+void pf_accounting_watch(struct pf_accounting *a, struct pf_watch *watch);
 
 /* Read the counters and update `whole` and `unattributed`. `last` gets the counts of the request so far; if request is NULL, of
  * all unfinished requests. Returns 1; 0 for a request that is not counted; -errno. */

@@ -122,4 +122,6 @@ void pf_accounting_merge(struct pf_accounting *a, uint32_t route, uint32_t other
 	for (uint32_t i = 0; i < a->accounts; i++)
 		if (a->account_of[i].route == route)
 			a->account_of[i].route = other;
+	if (a->watch)
+		pf_watch_merge(a->watch, route, other);
 }

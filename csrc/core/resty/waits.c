@@ -153,6 +153,20 @@ void pf_waits_free(struct pf_waits *w)
 	free(w);
 }
 
+void pf_waits_copy(const struct pf_waits *w, double *to)
+{
+	for (uint32_t i = 0; i < w->rows; i++, to += 5) {
+		const struct pf_wait_row *r = &w->row[i];
+		const int other = r->key == PF_WAITS_OTHER;
+
+		to[0] = other ? -1 : (double)(r->key >> 32);
+		to[1] = other ? 0 : (double)(uint32_t)r->key;
+		to[2] = (double)r->count;
+		to[3] = (double)r->waiting;
+		to[4] = (double)r->late;
+	}
+}
+
 int pf_waits_room(struct pf_waits *w, uint32_t accounts)
 {
 	struct pf_waits_of *of;

@@ -77,6 +77,9 @@ struct pf_waits {
 struct pf_waits *pf_waits_new(void); /* NULL without memory */
 void pf_waits_free(struct pf_waits *w);
 
+/* Copy five numbers of each row: its route (-1: that of PF_WAITS_OTHER), site, count, waiting and late. */
+void pf_waits_copy(const struct pf_waits *w, double *to);
+
 /* Make room for this many accounts. 0 or -ENOMEM. */
 int pf_waits_room(struct pf_waits *w, uint32_t accounts);
 

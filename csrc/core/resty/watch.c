@@ -1,144 +1,19 @@
-/* See watch.h. */
-#include "core/resty/watch.h"
+/* See watch.h. The stacks are in resty/watch_stack.c, the lines in resty/watch_line.c. */
+#include "core/resty/watch_stack.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
-#include "core/base/signal.h"
 #include "core/base/sys.h"
 #include "core/base/thread.h"
-#include "core/stack/own_thread.h"
 
-enum { RUNNING = -1, UNKNOWN = -2, TRIES = 3, PATIENCE_NS = 20000, MOST_NAPS = 500 };
-enum { LONG_NS = 1000000000 };
-enum { IDLE, ASKED, LOOKING }; /* values of `asked` */
-
-static _Atomic(struct pf_watch *) watcher; /* the one of this process */
-
-static void on_signal(int sig, siginfo_t *info, void *context);
-
-static struct pf_signal urgent = {.number = SIGURG, .handler = on_signal, .flags = SA_RESTART | SA_ONSTACK};
-
-/* --- stacks ---------------------------------------------------------------------------------- */
-
-struct collector {
-	struct pf_blocked *b;
-	const struct pf_memory *m;
-};
-
-static int add_place(void *to, const struct pf_place *place)
-{
-	const struct collector *c = to;
-	struct pf_watch_place *p;
-	size_t n = place->source_size < PF_WATCH_NAME - 1 ? place->source_size : PF_WATCH_NAME - 1;
-
-	if (c->b->n == PF_WATCH_PLACES)
-		return 1;
-	p = &c->b->place[c->b->n++];
-	p->kind = place->kind;
-	p->line = place->line;
-	p->linedefined = place->linedefined;
-	if (place->kind != PF_PLACE_LUA || !place->source || c->m->read(c->m, p->name, place->source, n) < 0)
-		n = 0;
-	p->name[n] = '\0';
-	return 0;
-}
-
-static void unwind(const struct pf_watch *w, const struct pf_registers *r, const struct pf_memory *m, struct pf_blocked *b)
-{
-	struct collector c = {b, m};
-	struct pf_unwound u = {.found = add_place, .to = &c};
-
-	b->n = 0;
-	if (w->unwind)
-		w->unwind(w->owner, r, m, &u);
-}
-
-/* Runs in the worker's thread. */
-static void on_signal(int sig, siginfo_t *info, void *context)
-{
-	struct pf_watch *w = atomic_load(&watcher);
-	struct pf_registers r;
-	int before = errno, asked = ASKED;
-
-	if (!w || info->si_code != SI_TKILL || info->si_pid != getpid() || !atomic_exchange(&w->sent, 0)) {
-		pf_signal_pass_on(&urgent, sig, info, context);
-		return;
-	}
-	if (!atomic_compare_exchange_strong(&w->asked, &asked, LOOKING))
-		return; /* it comes too late */
-	if (atomic_load(&w->serial) == w->asked_serial && atomic_load(&w->began)) {
-		pf_own_registers(context, &r);
-		unwind(w, &r, pf_own_memory(context), &w->look);
-		w->look.call = RUNNING;
-	}
-	atomic_store(&w->asked, IDLE);
-	errno = before;
-}
-
-/* Find the system call that the worker is in. Returns its number, its description in text, and the stack pointer and address in
- * r. */
-static long system_call(const struct pf_watch *w, char text[256], struct pf_registers *r)
-{
-	ssize_t n = w->syscall_fd >= 0 ? pf_sys->pread(w->syscall_fd, text, 255, 0) : -1;
-	unsigned long long sp = 0, ip = 0;
-	long number;
-
-	if (n <= 0)
-		return UNKNOWN;
-	text[n] = '\0';
-	if (sscanf(text, "%ld %*s %*s %*s %*s %*s %*s %llx %llx", &number, &sp, &ip) != 3)
-		return RUNNING;
-	memset(r, 0, sizeof *r);
-	r->sp = sp;
-	r->ip = ip;
-	return number < 0 ? RUNNING : number;
-}
-
-static void ask_thread(struct pf_watch *w, uint32_t serial)
-{
-	const struct timespec nap = {.tv_nsec = PATIENCE_NS};
-	int asked = ASKED;
-
-	w->asked_serial = serial;
-	atomic_store(&w->asked, ASKED);
-	/* A signal that has not arrived since the last time serves as well. */
-	if (!atomic_exchange(&w->sent, 1) && syscall(SYS_tgkill, getpid(), w->tid, SIGURG) < 0)
-		atomic_store(&w->sent, 0);
-	for (int i = 0; i < MOST_NAPS && atomic_load(&w->asked) != IDLE; i++)
-		nanosleep(&nap, NULL);
-	/* A handler that has begun is waited for, since it writes to `look`. */
-	if (!atomic_compare_exchange_strong(&w->asked, &asked, IDLE))
-		while (atomic_load(&w->asked) != IDLE)
-			nanosleep(&nap, NULL);
-}
-
-static void take_stack(struct pf_watch *w, uint32_t serial)
-{
-	char text[256], again[256];
-	struct pf_registers r, other;
-
-	w->look.n = 0;
-	for (int i = 0; i < TRIES && w->look.n == 0; i++) {
-		w->look.call = system_call(w, text, &r);
-		if (w->look.call == RUNNING) {
-			ask_thread(w, serial);
-		} else if (w->look.call >= 0) {
-			unwind(w, &r, pf_own_memory(NULL), &w->look);
-			if (system_call(w, again, &other) != w->look.call || strcmp(text, again) != 0)
-				w->look.n = 0;
-		} else {
-			return;
-		}
-	}
-}
+enum { LONG_NS = 1000000000, BEAT_NS = 4000000 /* the coarsest clock that may be the beat */ };
 
 /* --- the ring of blocked turns ---------------------------------------------------------------- */
 
@@ -155,7 +30,7 @@ static struct pf_blocked *new_blocked(struct pf_watch *w)
 	return b;
 }
 
-/* Take what is to be seen of the open turn. */
+/* Note all that can be seen of the open turn, or of the code between two turns. */
 static void look_at(struct pf_watch *w, uint32_t serial, uint64_t ns)
 {
 	w->look.serial = serial;
@@ -164,8 +39,15 @@ static void look_at(struct pf_watch *w, uint32_t serial, uint64_t ns)
 	w->look.seen_ns = ns;
 	w->look.ended = w->look.uri_size = 0;
 	pthread_mutex_unlock(&w->mutex);
-	take_stack(w, serial);
+	pf_watch_take_stack(w, serial);
 	pthread_mutex_lock(&w->mutex);
+}
+
+/* Whether the worker waits for events, or no Lua runs in the turn that was looked at: it has ended, or an error, or a yield that no
+ * hook saw, has left it. */
+static int is_left(const struct pf_watch *w)
+{
+	return pf_watch_is_loop_wait(w->look.call) || (w->look.phase && w->look.outside);
 }
 
 static void keep(struct pf_watch *w, uint32_t serial, uint64_t ns)
@@ -175,6 +57,8 @@ static void keep(struct pf_watch *w, uint32_t serial, uint64_t ns)
 
 	w->seen = serial;
 	look_at(w, serial, ns);
+	if (is_left(w))
+		return;
 	/* The turn may have ended meanwhile. Then the ring's newest entry is this turn, without a stack. */
 	b = &w->kept[(w->next - 1) % PF_WATCH_KEPT];
 	if (w->next == w->first || b->serial != serial) {
@@ -183,6 +67,8 @@ static void keep(struct pf_watch *w, uint32_t serial, uint64_t ns)
 		b = new_blocked(w);
 	} else {
 		w->look.ended = 1;
+		w->look.route = b->route;
+		w->look.phase = b->phase;
 		w->look.uri_size = b->uri_size;
 		memcpy(w->look.uri, b->uri, b->uri_size);
 	}
@@ -200,33 +86,111 @@ static const char *name_of(const struct pf_watch *w, enum pf_watch_kind kind, ui
 	return number < w->names[kind] && w->name[kind][number] ? w->name[kind][number] : "(other)";
 }
 
+static const char *route_name(const struct pf_watch *w)
+{
+	if (w->look.route == PF_WATCH_UNCOUNTED)
+		return w->look.phase ? "(not counted)" : "(nginx)";
+	return name_of(w, PF_WATCH_ROUTE, w->look.route);
+}
+
 static void tell(struct pf_watch *w, uint32_t serial, uint64_t ns)
 {
-	w->told = serial;
+	struct pollfd error = {.fd = STDERR_FILENO, .events = POLLOUT};
+	char line[PF_WATCH_LINE];
+	size_t n;
+
+	if (pf_sys->poll(&error, 1, 0) != 1 || !(error.revents & POLLOUT))
+		return; /* a full pipe: the next look tries again */
 	look_at(w, serial, ns);
-	if (atomic_load(&w->serial) == serial)
-		pf_watch_tell(&w->look, name_of(w, PF_WATCH_ROUTE, w->look.route), name_of(w, PF_WATCH_PHASE, w->look.phase), ns);
+	w->told = serial;
+	if (is_left(w) || atomic_load(&w->serial) != serial)
+		return;
+	n = pf_watch_line(line, &w->look, route_name(w), name_of(w, PF_WATCH_PHASE, w->look.phase), ns, atomic_load(&w->gmt_offset));
+	pthread_mutex_unlock(&w->mutex);
+	/* Another process may have filled the pipe since. */
+	if (pf_sys->write_now(STDERR_FILENO, line, n) == -EAGAIN)
+		w->told = 0;
+	pthread_mutex_lock(&w->mutex);
+}
+
+static uint64_t patience(const struct pf_watch *w)
+{
+	return 2 * w->limit > LONG_NS ? 2 * w->limit : LONG_NS;
+}
+
+static int beats(const struct pf_watch *w)
+{
+	return __atomic_load_n(w->beat, __ATOMIC_RELAXED) != w->loop.beat || atomic_load(&w->serial) != w->loop.serial;
+}
+
+/* The worker has gone round its event loop, or waits there, or a turn has begun. */
+static void begin_loop(struct pf_watch *w, uint64_t now)
+{
+	struct pf_blocked *b = w->loop.seen ? new_blocked(w) : NULL;
+
+	if (b) {
+		uint64_t *words = b->words;
+
+		*b = w->loop.blocked;
+		b->words = words;
+		memset(words, 0, w->words * sizeof *words);
+		words[0] = now - w->loop.since;
+		b->ended = 1;
+	}
+	w->loop.beat = __atomic_load_n(w->beat, __ATOMIC_RELAXED);
+	w->loop.serial = atomic_load(&w->serial);
+	w->loop.seen = 0;
+	w->loop.since = now;
+	w->told = 0;
+}
+
+static void look_between(struct pf_watch *w, uint64_t now)
+{
+	const int waits = pf_watch_waits(w);
+	const uint64_t ns = now - w->loop.since;
+
+	w->loop.waits |= waits;
+	if (waits || beats(w) || !w->loop.waits) {
+		begin_loop(w, now);
+	} else if (!w->loop.seen && ns > w->limit + BEAT_NS) {
+		look_at(w, w->loop.serial, ns);
+		w->loop.blocked = w->look;
+		w->loop.seen = !beats(w) && !pf_watch_is_loop_wait(w->look.call);
+	} else if (w->loop.seen && w->tells && w->told != w->loop.serial && ns >= patience(w)) {
+		tell(w, w->loop.serial, ns);
+	}
 }
 
 static void look(struct pf_watch *w)
 {
 	uint32_t serial = atomic_load(&w->serial);
 	uint64_t began = atomic_load(&w->began), now = pf_wall_ns();
-	uint64_t patience = 2 * w->limit > LONG_NS ? 2 * w->limit : LONG_NS;
 
+	if (atomic_load(&w->serial) != serial)
+		return; /* `began` may be of another turn */
+	if (w->beat && began && w->loop.seen)
+		begin_loop(w, now);
+	else if (w->beat && !began)
+		look_between(w, now);
+	if (began && now >= began + w->limit / 2)
+		atomic_store(&w->half, serial);
 	if (!began || now < began + w->limit)
 		return;
 	if (w->seen != serial)
 		keep(w, serial, now - began);
-	else if (w->tells && w->told != serial && now >= began + patience)
+	else if (w->tells && w->told != serial && now >= began + patience(w))
 		tell(w, serial, now - began);
 }
 
 int pf_watch_name(struct pf_watch *w, enum pf_watch_kind kind, uint32_t number, const char *text)
 {
-	char *copy = strdup(text), **names;
-	int r = copy ? 0 : -ENOMEM;
+	char *copy, **names;
+	int r;
 
+	if (pf_inherited(w->generation))
+		return -ECHILD;
+	copy = strdup(text);
+	r = copy ? 0 : -ENOMEM;
 	pthread_mutex_lock(&w->mutex);
 	if (r == 0 && number >= w->names[kind]) {
 		names = realloc(w->name[kind], (number + (size_t)1) * sizeof *names);
@@ -248,33 +212,63 @@ int pf_watch_name(struct pf_watch *w, enum pf_watch_kind kind, uint32_t number, 
 	return r;
 }
 
-void pf_watch_ended(struct pf_watch *w, const uint64_t *now, const uint64_t *before, const char *uri, size_t size)
+void pf_watch_ended(struct pf_watch *w, uint64_t ns, const uint64_t *now, const uint64_t *before, const char *uri, size_t size)
 {
 	uint32_t serial = atomic_load(&w->serial);
 	struct pf_blocked *b;
 
+	if (pf_inherited(w->generation))
+		return;
 	pthread_mutex_lock(&w->mutex);
 	b = &w->kept[(w->next - 1) % PF_WATCH_KEPT];
 	if (w->next == w->first || b->serial != serial) {
 		b = new_blocked(w);
 		if (b) {
 			b->serial = serial;
-			b->route = atomic_load(&w->route);
 			b->phase = atomic_load(&w->phase);
 			b->seen_ns = 0;
-			b->call = UNKNOWN;
+			b->call = PF_WATCH_UNKNOWN;
 			b->n = b->ended = 0;
 		}
 	}
 	if (b) {
-		for (uint32_t i = 0; i < w->words; i++)
-			b->words[i] = (b->ended ? b->words[i] : 0) + now[i] - before[i];
+		if (!b->ended)
+			memset(b->words, 0, w->words * sizeof *b->words);
+		b->words[0] += ns;
+		for (uint32_t i = 1; now && i < w->words; i++)
+			b->words[i] += now[i] - before[i];
 		b->ended = 1;
+		b->route = atomic_load(&w->route); /* it may have changed since the turn was seen */
 		b->uri_size = (uint32_t)(size < PF_WATCH_URI ? size : PF_WATCH_URI);
 		if (b->uri_size)
 			memcpy(b->uri, uri, b->uri_size);
 	}
 	pthread_mutex_unlock(&w->mutex);
+}
+
+void pf_watch_merge(struct pf_watch *w, uint32_t route, uint32_t other)
+{
+	uint32_t of_turn = route;
+
+	if (pf_inherited(w->generation))
+		return;
+	atomic_compare_exchange_strong(&w->route, &of_turn, other);
+	pthread_mutex_lock(&w->mutex);
+	for (uint32_t i = w->first; i != w->next; i++)
+		if (w->kept[i % PF_WATCH_KEPT].route == route)
+			w->kept[i % PF_WATCH_KEPT].route = other;
+	pthread_mutex_unlock(&w->mutex);
+}
+
+/* Note the time zone for the watcher. Its thread must not call localtime_r: the C library locks a mutex there, which the child of a fork
+ * would find locked. */
+static void note_offset(struct pf_watch *w)
+{
+	const time_t now = time(NULL);
+	struct tm tm = {0};
+
+	localtime_r(&now, &tm);
+	atomic_store(&w->gmt_offset, tm.tm_gmtoff);
 }
 
 int pf_watch_take(struct pf_watch *w, struct pf_blocked *b)
@@ -283,6 +277,9 @@ int pf_watch_take(struct pf_watch *w, struct pf_blocked *b)
 	const struct pf_blocked *from = &w->kept[w->first % PF_WATCH_KEPT];
 	int found;
 
+	if (pf_inherited(w->generation))
+		return 0;
+	note_offset(w);
 	pthread_mutex_lock(&w->mutex);
 	found = w->next != w->first && (from->ended || from->serial != atomic_load(&w->serial) || !atomic_load(&w->began));
 	if (found) {
@@ -316,9 +313,7 @@ static void *watch(void *arg)
 
 int pf_watch_start(struct pf_watch *w)
 {
-	struct pf_watch *none = NULL;
 	sigset_t all, before;
-	char path[64];
 	int r;
 
 	for (int i = 0; i < PF_WATCH_KEPT; i++) {
@@ -326,15 +321,13 @@ int pf_watch_start(struct pf_watch *w)
 		if (!w->kept[i].words)
 			return -ENOMEM;
 	}
-	if (!atomic_compare_exchange_strong(&watcher, &none, w))
-		return -EBUSY;
-	w->tid = (int)syscall(SYS_gettid);
+	r = pf_watch_open_stacks(w);
+	if (r < 0)
+		return r;
+	note_offset(w);
 	w->generation = pf_fork_generation();
-	snprintf(path, sizeof path, "/proc/self/task/%d/syscall", w->tid);
-	w->syscall_fd = pf_sys->open(path, O_RDONLY, 0); /* without it, turns are seen without a stack */
 	pthread_mutex_init(&w->mutex, NULL);
 	pf_clock_condition(&w->changed);
-	pf_signal_take(&urgent);
 	/* The program's signals must be handled by its own threads. */
 	sigfillset(&all);
 	sigdelset(&all, SIGSEGV);
@@ -359,12 +352,8 @@ void pf_watch_stop(struct pf_watch *w)
 		pthread_mutex_unlock(&w->mutex);
 		pthread_join(w->thread, NULL);
 	}
-	if (w->running) {
-		pf_signal_give(&urgent, w->generation);
-		if (w->syscall_fd >= 0)
-			pf_sys->close(w->syscall_fd);
-		atomic_store(&watcher, NULL);
-	}
+	if (w->running)
+		pf_watch_close_stacks(w);
 	w->running = 0;
 	for (int i = 0; i < PF_WATCH_KEPT; i++) {
 		free(w->kept[i].words);

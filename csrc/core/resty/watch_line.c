@@ -42,12 +42,12 @@ const char *pf_watch_call(long number)
 /* Text of a bounded length. */
 struct line {
 	size_t n;
-	char text[1024];
+	char *text;
 };
 
 static void add(struct line *l, const char *text)
 {
-	size_t n = strlen(text), room = sizeof l->text - l->n;
+	size_t n = strlen(text), room = PF_WATCH_LINE - 1 - l->n;
 
 	n = n < room ? n : room;
 	memcpy(l->text + l->n, text, n);
@@ -92,16 +92,37 @@ static void add_stack(struct line *l, const struct pf_blocked *b)
 	}
 }
 
-void pf_watch_tell(const struct pf_blocked *b, const char *route, const char *phase, uint64_t ns)
+static int is_leap(long year)
 {
-	struct line l = {0};
-	struct tm tm = {0};
-	time_t now = time(NULL);
+	return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+}
+
+/* The time, as in nginx's error log. localtime_r would take a lock. */
+static void add_time(struct line *l, long seconds)
+{
+	static const int lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+	long year = 1970, day = seconds / 86400, n;
+	int month = 0;
+	char text[96];
+
+	for (; day >= (n = 365 + is_leap(year)); year++)
+		day -= n;
+	for (; day >= (n = lengths[month] + (month == 1 && is_leap(year))); month++)
+		day -= n;
+	seconds %= 86400;
+	snprintf(text, sizeof text, "%ld/%02d/%02ld %02ld:%02ld:%02ld ", year, month + 1, day + 1, seconds / 3600, seconds / 60 % 60,
+		 seconds % 60);
+	add(l, text);
+}
+
+size_t pf_watch_line(char to[PF_WATCH_LINE], const struct pf_blocked *b, const char *route, const char *phase, uint64_t ns,
+		     long gmt_offset)
+{
+	struct line l = {.text = to};
 	char text[96];
 	const char *call = b->call >= 0 ? pf_watch_call(b->call) : NULL;
 
-	localtime_r(&now, &tm);
-	l.n = strftime(l.text, sizeof l.text, "%Y/%m/%d %H:%M:%S ", &tm);
+	add_time(&l, (long)time(NULL) + gmt_offset);
 	snprintf(text, sizeof text, "[warn] %d#%ld: blocked: a turn of ", (int)getpid(), syscall(SYS_gettid));
 	add(&l, text);
 	add_escaped(&l, route);
@@ -114,8 +135,6 @@ void pf_watch_tell(const struct pf_blocked *b, const char *route, const char *ph
 		add(&l, ", in the system call ");
 		add(&l, call);
 	}
-	if (l.n == sizeof l.text)
-		l.n--;
-	l.text[l.n++] = '\n';
-	pf_sys->write(STDERR_FILENO, l.text, l.n);
+	to[l.n++] = '\n';
+	return l.n;
 }

@@ -13,6 +13,7 @@ local M = {}
 -- Phases, by their number in C. Those from NESTED on run within another phase of the request; AFTER comes when it has ended.
 M.phases = { "server_rewrite", "rewrite", "access", "content", "log", "timer", "set", "ssl_client_hello", "ssl_certificate",
   "ssl_session_fetch", "ssl_session_store", "exit_worker", "balancer", "header_filter", "body_filter" }
+M.BETWEEN = "between turns" -- phase 0, of a worker that blocks there
 M.number = {}
 for i, name in ipairs(M.phases) do M.number[name] = i end
 local NESTED, AFTER = M.number.balancer, M.number.log
@@ -30,9 +31,10 @@ local signatures = {
   merge = "void (*)(void *, uint32_t, uint32_t)",
   settle = "int (*)(void *, const void *)",
   waits = "void *(*)(void *, uint32_t)",
+  copy_waits = "void (*)(const void *, double *)",
 }
 
-M.ENOENT, M.EBUSY, M.ANEW = -2, -16, 256
+M.ENOENT, M.EBUSY, M.ANEW, M.WATCHED = -2, -16, 256, 256
 
 local open -- {set=, accounting=, layout=}: what is counted now
 local seen = 0 -- requests, counted or not
@@ -49,7 +51,8 @@ local waits_type = ffi.typeof(wait_members .. " *")
 
 -- Begin to count these events. They replace the present ones, which stay open if this fails.
 -- @param set returned by perf.measure.open_list
--- @param[opt] host the host's functions {add_end=, get_status=, get_method=}: see csrc/core/resty/accounting.h
+-- @param[opt] host the host's functions and clock {add_end=, get_status=, get_method=, get_variable=, beat=}: see
+-- csrc/core/resty/accounting.h
 -- @param[opt] closing called before the present ones are closed
 -- @return true; or nil, message, code
 function M.open(set, host, closing)
@@ -116,11 +119,15 @@ function M.count_waits()
   return M.waits ~= nil
 end
 
+-- Copy the rows of waits into an array of five doubles for each: see pf_waits_copy.
+function M.copy_waits(to) c.copy_waits(M.waits, to) end
+
 -- Start a thread that watches for turns longer than this many ns. Returns true; or nil, message, code.
 -- @param tells whether it writes a line to standard error about a turn that does not end
 function M.watch(ns, tells)
   local ok, message, code = open.accounting:watch(ns, tells)
   if not ok then return nil, message, code end
+  open.accounting:name("phase", 0, M.BETWEEN)
   for i, name in ipairs(M.phases) do open.accounting:name("phase", i, name) end
   return true
 end
@@ -170,12 +177,12 @@ function M.request(r)
   return difference(handle.last)
 end
 
--- The counts of the request that was finished last, and the start with which it was admitted.
+-- The counts of the request that finished last, and its start, as it was given to admit.
 function M.finished() return difference(handle.last) end
 function M.finished_start() return handle.last_start end
 
--- The next turn that was too long and has ended: {route=, phase=, seen_ns=, uri=, call=, stack=} of csrc/binding/resty/watch.h;
--- and its Counts, if it was counted in one piece. Nil if there is none.
+-- The next turn that was too long and has ended: {route=, phase=, wall_ns=, seen_ns=, uri=, call=, stack=} of
+-- csrc/binding/resty/watch.h; and its Counts, if it was counted in one piece. Nil if there is none.
 function M.blocked()
   if not open then return nil end
   local turn, words = open.accounting:blocked()
@@ -186,20 +193,23 @@ end
 local function zeros() return ffi.new("uint64_t[?]", handle.words) end
 M.zeros = zeros
 
+-- Not a closure, since LuaJIT does not compile the making of one.
+local function word(words, before, i) return tonumber(before and words[i] - before[i] or words[i]) end
+
 -- Add the values of sums to an array of doubles: wall time, then each row of `events`.
 -- @param words the sums, less those in `before` (from `zeros`), which is then updated; nil: none
 -- @param to the array, from index `at` on
 function M.add_values(words, before, to, at)
   local layout = open.layout
   local first = 1 + 2 * math.max(layout.ngroups, 1)
-  local function word(i) return tonumber(before and words[i] - before[i] or words[i]) end
-  if word(0) == 0 then return end -- no time has passed, so nothing was counted
-  to[at] = to[at] + word(0)
+  local wall = word(words, before, 0)
+  if wall == 0 then return end -- no time has passed, so nothing was counted
+  to[at] = to[at] + wall
   for i, row in ipairs(layout.rows) do
     local raw, enabled, running = 0, 0, 0
     for _, slot in ipairs(row.slots) do
-      raw, running = raw + word(first + slot[2]), running + word(2 + 2 * slot[1])
-      enabled = math.max(enabled, word(1 + 2 * slot[1]))
+      raw, running = raw + word(words, before, first + slot[2]), running + word(words, before, 2 + 2 * slot[1])
+      enabled = math.max(enabled, word(words, before, 1 + 2 * slot[1]))
     end
     if running ~= enabled and running > 0 and not row.bound then raw = raw / running * enabled end
     to[at + i] = to[at + i] + raw * (row.scale or 1)
@@ -209,6 +219,14 @@ end
 
 -- The sums of a route's finished requests in a phase.
 function M.route_words(route, phase) return handle.route_sums + (route * handle.phases + phase - 1) * handle.words end
+
+-- The wall time of a route's finished requests in a phase, in ns.
+function M.route_wall(route, phase) return tonumber(handle.route_sums[(route * handle.phases + phase - 1) * handle.words]) end
+
+-- Whether a route's sums in a phase differ from those in `before`, which `add_values` has updated.
+function M.has_run(route, phase, before)
+  return handle.route_sums[(route * handle.phases + phase - 1) * handle.words] ~= before[0]
+end
 
 -- The sums of the worker at this moment: {whole=, unattributed=, last=}; `last` is that of unfinished requests.
 function M.settle()

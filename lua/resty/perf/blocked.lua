@@ -37,6 +37,7 @@ function M.line(turn)
   end
   local text = ("blocked: a turn of %s, %s%s, took %s"):format(turn.route, turn.phase, turn.uri and ", " .. turn.uri or "",
     turn.wall_ns and show(turn.wall_ns) or "longer than the limit")
+  if turn.wall_ns and not turn.counts then parts[1] = "not counted" end
   if #parts > 0 then text = text .. ": " .. table.concat(parts, ", ") end
   if turn.seen_ns == 0 then return text end
   text = ("%s; after %s it was at %s"):format(text, show(turn.seen_ns),
@@ -52,29 +53,31 @@ end
 
 -- The name under which a route is counted: the later ones of too many are "(other)".
 local function announce(dict, route)
-  if dict:get("blocked i " .. route) then return route end
+  local mark = "blocked i " .. route
+  -- Of several workers, only one adds the mark. If there is no room for it, a later turn tries again.
+  if dict:get(mark) or not dict:safe_add(mark, true) then return route end
   local n = route == routes.OTHER and 0 or add(dict, "blocked routes", 1)
-  if not n then return route end
-  if n > MOST then
-    add(dict, "blocked routes", -1)
-    return announce(dict, routes.OTHER)
+  if n and n <= MOST then
+    dict:safe_set("blocked r" .. n, route)
+    return route
   end
-  dict:safe_set("blocked i " .. route, true)
-  dict:safe_set("blocked r" .. n, route)
-  return route
+  dict:delete(mark)
+  if not n then return route end
+  add(dict, "blocked routes", -1)
+  return announce(dict, routes.OTHER)
 end
 
 -- Report the turns since the last call: count them, keep the newest, and log them.
 -- @param dict ngx.shared.DICT
--- @param names of routes, by number
+-- @param route_of function of a result of accounting.blocked: the name of its route
 -- @param redact function of a request's URI
-function M.report(dict, names, redact)
+-- @param[opt] go_on called now and then; false ends the report
+function M.report(dict, route_of, redact, go_on)
   local found, counts = accounting.blocked()
   while found do
-    local turn = { at = ngx.time(), pid = ngx.worker.pid(), route = names[found.route] or "(other)",
-      uri = found.uri ~= "" and redact(found.uri) or nil, phase = accounting.phases[found.phase], seen_ns = found.seen_ns,
-      call = found.call, lines = lines_of(found.stack),
-      wall_ns = counts and tonumber(counts.wall_ns), counts = counts }
+    local turn = { at = ngx.time(), pid = ngx.worker.pid(), route = route_of(found),
+      uri = found.uri ~= "" and redact(found.uri) or nil, phase = accounting.phases[found.phase] or accounting.BETWEEN,
+      seen_ns = found.seen_ns, call = found.call, lines = lines_of(found.stack), wall_ns = found.wall_ns, counts = counts }
     log.later(ngx.WARN, M.line(turn))
     local events = {}
     for _, e in ipairs(counts or {}) do
@@ -86,6 +89,7 @@ function M.report(dict, names, redact)
     add(dict, "blocked t " .. route, turn.wall_ns or turn.seen_ns)
     local n = add(dict, "blocked", 1)
     if n then dict:safe_set("blocked" .. n % KEPT, json.encode(turn)) end
+    if go_on and not go_on() then return end
     found, counts = accounting.blocked()
   end
 end

@@ -116,7 +116,7 @@ function M.no_profile(secret)
   return "the header X-Perf-Token has to be the configured token"
 end
 
--- The reason why this request may change nothing; nil if it may.
+-- The reason why this request may not change anything; nil if it may.
 -- @param[opt] secret the token of the configuration
 -- @param[opt] page_token the token that pages have
 function M.refusal(secret, page_token)

@@ -11,12 +11,17 @@ pcall(ffi.cdef, [[int ngx_http_lua_ffi_var_get(ngx_http_request_t *r, const char
 
 pcall(ffi.cdef, "double ngx_http_lua_ffi_req_start_time(ngx_http_request_t *r);")
 
-local host = {} -- the functions that the accounting calls
+local host = {} -- the functions that the accounting calls, and `beat`
 for name, symbol in pairs_of { add_end = "ngx_http_cleanup_add", get_status = "ngx_http_lua_ffi_get_resp_status",
   get_method = "ngx_http_lua_ffi_req_get_method", get_variable = "ngx_http_lua_ffi_var_get" } do
   local found, f = pcall(function() return ffi.C[symbol] end)
   host[name] = found and f or nil
 end
+
+-- nginx's clock in milliseconds, which it sets whenever it goes round its event loop.
+pcall(ffi.cdef, 'extern uintptr_t perf_resty_beat[1] __asm__("ngx_current_msec");')
+local found, beat = pcall(function() return ffi.C.perf_resty_beat end)
+host.beat = found and beat or nil
 
 local M = { functions = host }
 

@@ -10,6 +10,8 @@ local utf8 = require "perf.base.utf8"
 local prometheus = require "perf.exporter.prometheus"
 local wait_metrics = require "resty.perf.wait_metrics"
 
+local number = wait_metrics.number
+
 local M = {}
 
 -- Exponents of the bounds that are shown: 2^e - 1.
@@ -24,11 +26,6 @@ local WORKER = {
   { "running", "gauge", " of requests that have not ended.", "Wall time in which Lua ran, of requests that have not ended." },
   { "worker", "counter", " of the workers in total.", "Wall time of the workers in total, with the time for which they slept." },
 }
-
-local function number(v, unit)
-  if unit == "ns" then return (("%.9f"):format(v / 1e9):gsub("%.?0+$", "")) end
-  return v == math.floor(v) and ("%.0f"):format(v) or ("%.17g"):format(v)
-end
 
 -- The part of a metric's name that stands for an event.
 function M.metric(label, unit)
@@ -113,20 +110,9 @@ function M.text(totals, emit, shape, pause)
       local bounds = unit == "ns" and (shape.times or TIMES) or COUNTS
       head(request, "histogram", what .. " by request.")
       for _, route in ipairs(totals.routes) do
-        local buckets, sum = route.histograms[row], 0
+        local sum = 0
         for _, counts in pairs_of(route.phases) do sum = sum + (counts[row] or 0) end
-        if buckets then
-          local below, b = 0, 0
-          for _, e in ipairs(bounds) do
-            while b <= e do
-              below, b = below + (buckets[b] or 0), b + 1
-            end
-            sample(request .. "_bucket", number(below), "route", route.name, "le", number(2 ^ e - 1, unit))
-          end
-        end
-        sample(request .. "_bucket", number(route.requests), "route", route.name, "le", "+Inf")
-        sample(request .. "_sum", number(sum, unit), "route", route.name)
-        sample(request .. "_count", number(route.requests), "route", route.name)
+        wait_metrics.histogram(sample, request, unit, { "route", route.name }, route.histograms[row], bounds, route.requests, sum)
       end
       if not shape.without.phase then head(phase, "counter", what .. " by phase.") end
       for _, route in ipairs(shape.without.phase and {} or totals.routes) do

@@ -17,12 +17,13 @@ local check = checks.options "resty.perf.start"
 
 M.sampler = sampler.new
 M.TIMERS = "(timer)" -- the route of timers
+M.NGINX = "(nginx)" -- that of blocked code between turns
 -- The route of a timer if each function has its own. Its name is the place where the function begins.
 function M.timer_route(fn)
   local info = debug.getinfo(fn, "S")
   return routes.valid(("%s %s:%d"):format(M.TIMERS, info.short_src, info.linedefined))
 end
--- The routes of phases that belong to no request: nginx makes a request for each run of them.
+-- The routes of phases that belong to no request. nginx makes a request of its own for each run of such a phase.
 M.apart = {}
 for _, phase in ipairs { "ssl_client_hello", "ssl_certificate", "ssl_session_fetch", "ssl_session_store", "exit_worker" } do
   M.apart[phase] = "(" .. phase .. ")"
@@ -64,7 +65,7 @@ function M.check(opts)
   end)
   c.decide, c.header, c.blind = sampler.new(opts.sample, nil, log.once("trust", "the header then selects no request"))
   for name in pairs_of(type(opts.sample) == "table" and opts.sample.routes or {}) do configured[routes.valid(name)] = true end
-  configured[M.TIMERS] = true
+  configured[M.TIMERS], configured[M.NGINX] = true, true
   for _, route in pairs_of(M.apart) do configured[route] = true end
   c.names = route_names.new(dict, configured)
   c.peers = route_names.new(dict, {}, "peer ")

@@ -6,6 +6,7 @@ local argument = require "perf.base.argument"
 local core = require "perf.core"
 local pairs_of = require "perf.base.pairs"
 local exposition = require "resty.perf.metrics"
+local formats = require "perf.profile.report.formats"
 local json = require "perf.base.json"
 local clients = require "resty.perf.clients"
 local profiles = require "resty.perf.profiles"
@@ -99,13 +100,17 @@ local function command(perf, secret, page_token)
   return refuse(200, DONE)
 end
 
--- The forms of a profile: content type, and the ending of the downloaded file's name.
-local FORMS = { flamegraph = { "text/html; charset=utf-8" }, folded = { "text/plain; charset=utf-8", "folded" },
-  pprof = { "application/octet-stream", "pb.gz" }, speedscope = { "application/json", "speedscope.json" } }
+-- The formats that a page can have, by name; and their names for a message.
+local FORMS, names = {}, {}
+for _, format in ipairs(formats) do
+  if format.content_type then FORMS[format.name], names[#names + 1] = format, format.name end
+end
+local EXPECTED = ("expected %s or %s"):format(table.concat(names, ", ", 1, #names - 1), names[#names])
 
 local function send_profile(prof, form, name, pause)
-  ngx.header.content_type = FORMS[form][1]
-  if FORMS[form][2] then ngx.header.content_disposition = ('attachment; filename="%s.%s"'):format(name, FORMS[form][2]) end
+  local format = FORMS[form]
+  ngx.header.content_type = format.content_type
+  if format.download then ngx.header.content_disposition = ('attachment; filename="%s.%s"'):format(name, format.download) end
   prof.stream = { put = ngx.print, pause = pause }
   prof[form](prof)
 end
@@ -118,7 +123,7 @@ local function flame(perf, args, secret)
   local reason = clients.no_profile(secret)
   if reason then return refuse(403, reason) end
   local form = args.as or "flamegraph"
-  if not FORMS[form] then return refuse(400, "as: expected flamegraph, folded, pprof or speedscope") end
+  if not FORMS[form] then return refuse(400, "as: " .. EXPECTED) end
   local seconds = args.seconds == nil and 2 or tonumber(text_of(args.seconds))
   if not seconds then return refuse(400, "seconds: number expected") end
   local workers = text_of(args.workers)
@@ -133,7 +138,7 @@ end
 local function waiting(perf, args, secret)
   local reason = clients.no_profile(secret)
   if reason then return refuse(403, reason) end
-  if not FORMS[args.waits] then return refuse(400, "waits: expected flamegraph, folded, pprof or speedscope") end
+  if not FORMS[args.waits] then return refuse(400, "waits: " .. EXPECTED) end
   local pause = slices.pausing()
   local prof = perf.wait_profile(text_of(args.route), pause)
   if not prof then return refuse(503, "this worker does not count waits: set the option `waits` of perf.start") end

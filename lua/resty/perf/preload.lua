@@ -1,7 +1,9 @@
 -- Loads the modules of the pages and profiles: a worker's user may not be allowed to read the files, and requests would wait
 -- while a worker loads one.
-for _, name in ipairs { "c_functions", "collect", "lua_frame", "native", "report.flamegraph", "report.folded", "report.pprof",
-  "report.speedscope" } do require("perf.profile." .. name) end
+for _, name in ipairs { "c_functions", "collect", "lua_frame", "native", "since" } do require("perf.profile." .. name) end
+for _, format in ipairs(require "perf.profile.report.formats") do
+  if format.content_type then require("perf.profile.report." .. format.name) end
+end
 for _, name in ipairs { "idle", "probe", "refusal.invalid", "refusal.permission", "refusal.unavailable" } do
   require("perf.event." .. name)
 end

@@ -1,10 +1,10 @@
 -- Profiles of workers, by any event: of all their Lua code, for all requests. The samples of a request's turns have the name of
 -- its route as zone.
 --
--- A timer ends the profile, since the request that started it may have ended by then. A worker makes one profile at a time. Other
+-- A timer ends the profile, or drops it when the request that waits for it has ended. A worker makes one profile at a time. Other
 -- workers find a job in the shared dictionary when they next look, once a second, and leave their results there:
 --
---   profile               the newest job, as JSON, while it runs
+--   profile               the newest job, as JSON, while it runs; workers drop their profile if it is gone
 --   profile ID            the number of workers that have a result
 --   profile ID N          the Nth: "P" and the profile as speedscope's JSON, or "E", the error's code and its message
 local accounting = require "resty.perf.accounting"
@@ -29,11 +29,11 @@ local M = {}
 local LONGEST = 60
 local ROUTES = 4096 -- the samples of routes with higher numbers have no zone
 local LATE = 10 -- seconds after the end; workers without a result have ended or are blocked
-local PAUSE = 0.05
+local NAP, NAPS = 0.05, 4
 
 local timer = ngx.timer.at -- nginx's own function, which is wrapped later
 
-local running -- {profiler=, zones=} of the running profile; later {over=true, profile=, message=, code=, failure=}
+local running -- {profiler=, zones=, job=} of the running profile; later {over=true, profile=, message=, code=, failure=}
 local seen -- the id of the newest job
 
 -- Zones ---------------------------------------------------------------------------------------------------------------
@@ -57,6 +57,7 @@ end
 -- Not a closure, since its variables would be lost when the request that made it ends. If stop raises an error, another profile
 -- can still begin, and the waiting request continues.
 local function finish(premature, mine)
+  if mine.over then return end
   running, mine.premature = nil, premature
   local ok, prof, message, code = pcall(mine.profiler.stop, mine.profiler)
   forget_zones(mine)
@@ -64,6 +65,14 @@ local function finish(premature, mine)
   mine.profiler:close()
   mine.over = true
   if mine.done then mine.done(mine) end
+end
+
+-- End a profile that nobody waits for.
+local function drop(mine)
+  if not mine or mine.over then return end
+  running, mine.over = nil, true
+  forget_zones(mine)
+  mine.profiler:close()
 end
 
 -- Begin a profile.
@@ -88,6 +97,45 @@ local function begin(event, seconds, routes, done)
     return nil, message, "EAGAIN"
   end
   return mine
+end
+
+-- The waiting request -----------------------------------------------------------------------------------------------
+
+-- nginx tells nobody that a request has ended while it slept. So the request counts its naps, and a timer checks whether
+-- the number still grows. nginx calls expired timers in their order: even after a long turn, a request that waits counts before
+-- the timer checks.
+local function look(premature, waiting)
+  if premature or waiting.over then return end
+  if waiting.naps ~= waiting.seen then
+    waiting.seen = waiting.naps
+    timer(NAPS * NAP, look, waiting)
+    return
+  end
+  drop(waiting.mine)
+  if waiting.job and waiting.dict:get "profile" == waiting.job then waiting.dict:delete "profile" end
+end
+
+-- The calling request waits until `over` is set, and naps all the time.
+-- @param mine the profile of this worker, or nil
+-- @param[opt] dict, job where the job is, and its text
+local function wait_for(mine, dict, job)
+  local waiting = { naps = 0, mine = mine, dict = dict, job = job } -- not a closure, as for `finish`
+  timer(NAPS * NAP, look, waiting) -- without it, the profile goes on until its end
+  return waiting
+end
+
+local function nap(waiting)
+  waiting.naps = waiting.naps + 1
+  ngx.sleep(NAP)
+end
+
+-- Wait for the end of a profile of this worker.
+-- @return Profile; or nil, message, code
+local function result_of(mine, waiting)
+  while not mine.over do nap(waiting) end
+  waiting.over = true
+  if mine.failure then error(mine.failure, 0) end
+  return mine.profile, mine.message, mine.code
 end
 
 -- Several workers -----------------------------------------------------------------------------------------------------
@@ -148,6 +196,11 @@ end
 function M.follow(dict, routes)
   local text = dict:get "profile"
   local job = text and json.decode(text)
+  if job and not handover.is_worker(job.from) then -- the worker that asked has ended: nobody waits for the profile
+    if dict:get "profile" == text then dict:delete "profile" end
+    job = nil
+  end
+  if running and running.job and not (job and job.id == running.job) then drop(running) end
   if not job or job.id == seen then return end
   seen = job.id
   local me = ngx.worker.pid()
@@ -155,14 +208,16 @@ function M.follow(dict, routes)
   local function done(mine) answer(dict, job.id, mine) end
   local ok, mine, message, code = pcall(begin, job.event, job.seconds, routes, done)
   if not ok then mine, message, code = nil, argument.why(mine), "EINVAL" end
-  if not mine then done { message = message, code = code } end
+  if not mine then return done { message = message, code = code } end
+  mine.job = job.id
 end
 
 -- Wait for the results of other workers.
 -- @param[out] profiles gets the profiles that have arrived
 -- @param wanted the number of results to wait for
+-- @param waiting of the request
 -- @return the message and code of a worker that has failed
-local function collect(dict, job, profiles, wanted)
+local function collect(dict, job, profiles, wanted, waiting)
   local message, code = "no worker has answered", "ETIMEDOUT"
   local n, deadline = 1, clock.seconds() + job.seconds + LATE
   while n <= wanted and clock.seconds() < deadline do
@@ -177,18 +232,10 @@ local function collect(dict, job, profiles, wanted)
         code, message = text:match "^E(%S+) (.*)"
       end
     else
-      ngx.sleep(PAUSE)
+      nap(waiting)
     end
   end
   return message, code
-end
-
--- Wait for the end of a profile of this worker.
--- @return Profile; or nil, message, code
-local function result_of(mine)
-  while not mine.over do ngx.sleep(PAUSE) end
-  if mine.failure then error(mine.failure, 0) end
-  return mine.profile, mine.message, mine.code
 end
 
 -- Profile other workers too.
@@ -203,16 +250,18 @@ local function profile_workers(event, seconds, pid, dict, routes)
     if not mine then return nil, message, code end
   end
   dict:flush_expired(100)
-  local ok, why = dict:safe_add("profile", json.encode(job), seconds + LATE)
+  local text = json.encode(job)
+  local ok, why = dict:safe_add("profile", text, seconds + LATE)
   if not ok then
-    if mine then result_of(mine) end
+    drop(mine)
     if why == "exists" then return nil, "workers are being profiled already", "EBUSY" end
     return nil, "the lua_shared_dict refuses the job: " .. why, "ENOMEM"
   end
-  local profiles = {}
-  message, code = collect(dict, job, profiles, pid and 1 or ngx.worker.count() - 1)
+  local profiles, waiting = {}, wait_for(mine, dict, text)
+  message, code = collect(dict, job, profiles, pid and 1 or ngx.worker.count() - 1, waiting)
   dict:delete "profile"
-  profiles[#profiles + 1] = mine and result_of(mine)
+  profiles[#profiles + 1] = mine and result_of(mine, waiting)
+  waiting.over = true
   if not profiles[1] then return nil, message, code end
   return profiles[2] and merge(profiles) or profiles[1]
 end
@@ -266,7 +315,7 @@ function M.profile(event, seconds, opts, dict, routes)
   if workers == "all" and ngx.worker.count() == 1 or workers == ngx.worker.pid() then workers = nil end
   if not workers then
     prof, message, code = begin(event, seconds, routes)
-    if prof then prof, message, code = result_of(prof) end
+    if prof then prof, message, code = result_of(prof, wait_for(prof)) end
   elseif workers ~= "all" and not handover.is_worker(workers) then
     return nil, ("workers: no worker has the process id %s"):format(tostring(workers)), "ESRCH"
   elseif dict then

@@ -13,7 +13,7 @@ local writer, blocked, reserve
 
 -- Begin with no names.
 -- @param totals_writer a writer of resty.perf.shared_totals
--- @bool names_blocked whether the accounting gets the names, for calls that block
+-- @bool names_blocked whether the accounting gets the names, for lines about blocked turns
 -- @string last the name that gets all requests when there are no more numbers
 -- @return names by number, which the functions below keep up to date
 function M.begin(totals_writer, names_blocked, last)

@@ -2,9 +2,11 @@
 --
 -- Each worker writes its record about once a second and when it ends. So requests do not access the dictionary, and a worker that
 -- is killed loses at most a second of counts. Sums outlive workers and reloads. The key "events" has the events that are counted
--- now, a line for each, "label TAB unit TAB why", after a line with the phases; another list begins anew.
+-- now, a line for each, "label TAB unit TAB why", after a line with the phases; another list begins anew. The key "refused" has
+-- how often the dictionary refused a worker's record: a worker that ends then loses the record.
 --
 -- Sections of a record: "", with the worker's own counts, and one for each route: its name.
+local ffi = require "ffi"
 local pairs_of = require "perf.base.pairs"
 local slots = require "resty.perf.slots"
 
@@ -13,7 +15,7 @@ local BUCKETS = require "resty.perf.accounting".BUCKETS
 local M = {}
 
 -- The places in a worker's section; from FIRST on are `whole`, `unattributed` and `running`, each with a row for each event.
-local ABANDONED, REFUSED, SEEN, FIRST = 0, 1, 2, 3
+local ABANDONED, SEEN, FIRST = 0, 1, 2
 
 -- The places in a section of a route: 0 has the requests; then each phase has a row for each event, row 0 is wall time; then each
 -- row has a histogram.
@@ -24,18 +26,19 @@ end
 
 -- The sections of some records.
 -- @param[opt] used arrays for routes of the same layout
--- @return array_of(name, n), for resty.perf.slots; the sections by name
+-- @return array_of(name, n), for resty.perf.slots, which also returns whether the array is new; the sections by name
 local function sections_of(layout, used)
   local sections = {}
   return function(name, n)
     if n ~= (name == "" and layout.worker or layout.route) then return nil end
     local section = sections[name]
-    if not section then
+    local new = not section
+    if new then
       section = { name = name, values = slots.array(n, name ~= "" and used and table.remove(used) or nil), n = n }
       sections[name] = section
     end
     section.changed = true
-    return section.values
+    return section.values, new
   end, sections
 end
 
@@ -54,9 +57,9 @@ end
 -- @param accounting resty.perf.accounting, open
 -- @param admit function(name): the name under which a route of the record's earlier owners goes on
 -- @return {route=, merge=, add=, finish=, own=}: route(name, number) announces a route; merge(name, number, other, other_number)
--- adds a route to another one, number is nil for one that this worker has not announced; add() writes the record and returns nil,
--- or the dictionary's error; finish() is the last add: what running requests have counted is then unattributed; own() returns the
--- sections, the record's number, and the kind of the counts
+-- adds a route to another one, number is nil for one that this worker has not announced; add(go_on) writes the record and returns
+-- nil, or the dictionary's error; go_on() is called now and then, and false ends it; finish() is the last add: what running
+-- requests have counted is then unattributed; own() returns the sections, the record's number, and the kind of the counts
 function M.writer(dict, accounting, admit)
   local rows = accounting.events()
   local text = text_of(rows, accounting.phases)
@@ -75,7 +78,9 @@ function M.writer(dict, accounting, admit)
     if requests == r.requests then return end
     values[0], r.requests, r.section.changed = values[0] + requests - r.requests, requests, true
     for phase, words in ipairs(r.phases) do
-      accounting.add_values(accounting.route_words(number, phase), words, values, 1 + (phase - 1) * each)
+      if accounting.has_run(number, phase, words) then
+        accounting.add_values(accounting.route_words(number, phase), words, values, 1 + (phase - 1) * each)
+      end
     end
     for row = 0, #rows do accounting.add_histogram(number, row, r.buckets, values, layout.histograms + row * BUCKETS) end
   end
@@ -113,17 +118,15 @@ function M.writer(dict, accounting, admit)
     return any
   end
 
-  local function put(over)
+  local function put(over, go_on)
     if not record.number() then add_earlier(record.take) end
     if not over then add_earlier(record.adopt) end
-    local list = {}
-    for _, section in pairs_of(sections) do list[#list + 1] = section end
-    local refused = not record.number() and "no memory" or record.write(list, over)
+    local refused = not record.number() and "no memory" or record.write(sections, over, go_on)
+    if go_on and not go_on() then return end
     if not refused and dict:get "events" ~= text then
       local ok, message = dict:safe_set("events", text)
       refused = not ok and message or nil
     end
-    if refused then own[REFUSED] = own[REFUSED] + 1 end
     return refused
   end
 
@@ -149,9 +152,9 @@ function M.writer(dict, accounting, admit)
     if from then add(array_of(other, layout.route), from.values, layout.route) end
   end
 
-  function writer.add()
+  function writer.add(go_on)
     update_all()
-    return put(false)
+    return put(false, go_on)
   end
 
   function writer.finish()
@@ -192,7 +195,10 @@ function M.read(dict, phases, name_of, writer, pause)
   spare[layout.route] = spare[layout.route] or {}
   local array_of, sections = sections_of(layout, spare[layout.route])
   local function shown(name, n) return array_of(name == "" and "" or name_of(name), n) end
-  for name, section in pairs_of(own or {}) do add(shown(name, section.n), section.values, section.n) end
+  for name, section in pairs_of(own or {}) do -- without a pause, since they are of one moment
+    local values, new = shown(name, section.n)
+    if new then ffi.copy(values, section.values, 8 * section.n) else add(values, section.values, section.n) end
+  end
   slots.read(dict, text, shown, number, pause)
 
   local worker = array_of("", layout.worker)
@@ -230,7 +236,7 @@ function M.read(dict, phases, name_of, writer, pause)
   table.sort(routes, function(a, b) return a.name < b.name end)
   return { events = events, phases = phases, routes = routes, worker = rows(worker, FIRST),
     unattributed = rows(worker, FIRST + each), running = rows(worker, FIRST + 2 * each), abandoned = worker[ABANDONED],
-    refused = worker[REFUSED], seen = worker[SEEN] }
+    refused = dict:get "refused" or 0, seen = worker[SEEN] }
 end
 
 return M

@@ -17,7 +17,8 @@ local HISTOGRAM = #FIELDS -- the histogram's index in FIELDS
 local LENGTH = HISTOGRAM + waits.BUCKETS
 local FAMILIES = { wait = { "route", "phase", "kind", "peer", "line" }, latency = { "route", "status", "method" } }
 
-local row_type = ffi.typeof "struct pf_wait_row"
+-- A struct pf_wait_row as numbers: its key, the fields, and the histogram.
+local words_type, words_pointer = ffi.typeof(("uint64_t[%d]"):format(1 + LENGTH)), ffi.typeof "uint64_t *"
 
 local function add(to, from)
   for i = 0, LENGTH - 1 do to[i] = to[i] + from[i] end
@@ -90,33 +91,29 @@ end
 -- A writer of this worker's record.
 -- @param names of routes, by number
 -- @param[opt] shown as for `read`
--- @return {add=, finish=, merging=}: add() writes what came since the last call, and returns nil or the dictionary's error, after
--- which a later call loses nothing; finish() is the last add
+-- @return {add=, finish=, merging=}: add(go_on) writes what came since the last call, and returns nil or the dictionary's error,
+-- after which a later call loses nothing; go_on() is called now and then, and false ends it; finish() is the last add
 function M.writer(dict, names, shown)
   local rows = new_rows(shown or {})
   local record = slots.record(dict, KIND, PREFIX)
   local written = { wait = {}, latency = {} } -- {section=, before=} by the row's index
 
-  -- Return the entry of `written` for a row if the row has changed, else nil.
+  -- Return the entry of `written` for a row if the row has changed, else nil; and the row as numbers.
   local function changed(family, row, i)
-    local w = written[family][i]
+    local w, now = written[family][i], ffi.cast(words_pointer, row)
     if not w then
-      w = { before = row_type() }
+      w = { before = words_type() }
       written[family][i] = w
     end
-    return row.count ~= w.before.count and w or nil
+    return now[1] ~= w.before[1] and w or nil, now
   end
 
-  local function add_row(w, row, section)
+  local function add_row(w, now, section)
     while section.moved do section = section.moved end
-    w.section = section
+    w.section, section.changed = section, true
     local values, before = section.values, w.before
-    for i, field in ipairs(FIELDS) do values[i - 1] = values[i - 1] + tonumber(row[field] - before[field]) end
-    for b = 0, waits.BUCKETS - 1 do
-      values[HISTOGRAM + b] = values[HISTOGRAM + b] + tonumber(row.histogram[b] - before.histogram[b])
-    end
-    section.changed = true
-    ffi.copy(before, row, ffi.sizeof(row_type))
+    for i = 0, LENGTH - 1 do values[i] = values[i] + tonumber(now[1 + i] - before[1 + i]) end
+    ffi.copy(before, now, ffi.sizeof(words_type))
   end
 
   local function wait_section(route, number)
@@ -130,15 +127,19 @@ function M.writer(dict, names, shown)
       method = waits.method(method) }))
   end
 
-  local function update()
+  -- Returns whether to go on.
+  local function update(go_on)
     for route, number, row, i in waits.rows() do
-      local w = changed("wait", row, i)
-      if w then add_row(w, row, w.section or wait_section(route, number)) end
+      local w, now = changed("wait", row, i)
+      if w then add_row(w, now, w.section or wait_section(route, number)) end
+      if go_on and not go_on() then return false end
     end
     for route, status, method, row, i in waits.latencies() do
-      local w = changed("latency", row, i)
-      if w then add_row(w, row, w.section or latency_section(route, status, method)) end
+      local w, now = changed("latency", row, i)
+      if w then add_row(w, now, w.section or latency_section(route, status, method)) end
+      if go_on and not go_on() then return false end
     end
+    return true
   end
 
   local function values_of(name, n)
@@ -147,21 +148,19 @@ function M.writer(dict, names, shown)
     return section and section.values
   end
 
-  local function put(over)
-    update()
+  local function put(over, go_on)
+    if not update(go_on) then return end
     if not record.number() then
       record.take(values_of)
       if not record.number() then return "no memory" end
     end
     if not over then record.adopt(values_of) end
-    local list = {}
-    for _, section in pairs_of(rows.all) do list[#list + 1] = section end
-    return record.write(list, over)
+    return record.write(rows.all, over, go_on)
   end
 
   local writer = {}
 
-  function writer.add() return put(false) end
+  function writer.add(go_on) return put(false, go_on) end
   function writer.finish() return put(true) end
 
   -- Call `merge`, which adds a route of the accounting to another one. All of its counts are in its own rows by then, and are in
@@ -170,13 +169,13 @@ function M.writer(dict, names, shown)
     update()
     local by_key = { wait = {}, latency = {} }
     for family, list in pairs_of(written) do
-      for _, w in pairs_of(list) do by_key[family][tostring(w.before.key)] = w end
+      for _, w in pairs_of(list) do by_key[family][tostring(w.before[0])] = w end
     end
     merge()
     written = { wait = {}, latency = {} }
     local function rebase(family, row, i)
-      local w = by_key[family][tostring(row.key)] or { before = row_type() }
-      ffi.copy(w.before, row, ffi.sizeof(row_type))
+      local w = by_key[family][tostring(row.key)] or { before = words_type() }
+      ffi.copy(w.before, row, ffi.sizeof(words_type))
       written[family][i] = w
     end
     for _, _, row, i in waits.rows() do rebase("wait", row, i) end

@@ -3,7 +3,7 @@ local clock = require "perf.base.clock"
 
 local M = {}
 
-local SLICE, RUN = 0.4e6, 64 -- nanoseconds; values that are sorted in one piece
+local SLICE, RUN = 0.3e6, 64 -- nanoseconds; values that are sorted in one piece
 
 -- A function that lets the worker serve other requests, if this one has run for SLICE.
 function M.pausing()

@@ -15,6 +15,7 @@
 -- follow), the name with zeros up to 8 bytes, and the runs of the array without its zeros: first index, length, doubles.
 local ffi = require "ffi"
 local handover = require "resty.perf.handover"
+local pairs_of = require "perf.base.pairs"
 
 local M = {}
 
@@ -37,7 +38,7 @@ local function buffer_of(n)
 end
 
 -- A section as text.
-local function pack(name, values, n)
+local function text_of(name, values, n)
   local words = math.ceil(#name / 8)
   local b, at, i = buffer_of(3 + words + 2 * n + 2), 3 + words, 0
   if words > 0 then b[2 + words] = 0 end
@@ -57,6 +58,11 @@ local function pack(name, values, n)
   end
   b[0], b[1], b[2] = #name, n, at - 3 - words
   return ffi.string(b, 8 * at)
+end
+
+-- Make a section's text if it has changed.
+local function pack(section)
+  if section.changed then section.text, section.changed = text_of(section.name, section.values, section.n), false end
 end
 
 -- n doubles of a text from a place on, until the next call.
@@ -132,8 +138,9 @@ end
 -- @param[opt] prefix of the keys
 -- @return {number=, take=, adopt=, write=}: number() is nil until take(array_of) has found a record, and added what its earlier
 -- owners have counted to arrays; adopt(array_of) adds what ended workers of another master have counted, and returns whether
--- there was any; write(list, over) replaces the record by the sections in `list`, {name=, values=, n=, changed=}, and returns nil
--- or the dictionary's error; `over` leaves it to another worker
+-- there was any; write(sections, over, go_on) replaces the record by the sections in a table, {name=, values=, n=, changed=}, and
+-- returns nil or the dictionary's error; `over` leaves it to another worker; go_on() is called now and then, and if it returns
+-- false, nothing is written. Sections may change and be replaced meanwhile: those are written that are there at the end
 function M.record(dict, kind, prefix)
   prefix = prefix or ""
   local slot
@@ -173,11 +180,23 @@ function M.record(dict, kind, prefix)
     end
   end
 
-  function record.write(list, over)
+  -- Make the texts beforehand. Returns whether to go on.
+  local function prepare(sections, go_on)
+    local list = {} -- since the table may change
+    for _, section in pairs_of(sections) do list[#list + 1] = section end
+    for _, section in ipairs(list) do
+      pack(section)
+      if not go_on() then return false end
+    end
+    return true
+  end
+
+  function record.write(sections, over, go_on)
+    if go_on and not prepare(sections, go_on) then return end
     local texts = { "" }
-    for i, section in ipairs(list) do
-      if section.changed then section.text, section.changed = pack(section.name, section.values, section.n), false end
-      texts[i + 1] = section.text
+    for _, section in pairs_of(sections) do
+      pack(section)
+      texts[#texts + 1] = section.text
     end
     local refused = write(dict, prefix, slot, over and 0 or ngx.worker.pid(), kind, texts)
     if refused then return refused end

@@ -9,6 +9,35 @@ local BOUNDS = { 14, 16, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
 
 local function seconds(ns) return (("%.9f"):format(ns / 1e9):gsub("%.?0+$", "")) end
 
+-- A value as text; nanoseconds become seconds.
+function M.number(v, unit)
+  if unit == "ns" then return seconds(v) end
+  return v == math.floor(v) and ("%.0f"):format(v) or ("%.17g"):format(v)
+end
+local number = M.number
+
+-- Write one histogram. Its buckets are by the number of bits; they are cumulated up to 2^e - 1 for each exponent e.
+-- @param sample of perf.exporter.prometheus
+-- @param labels array of name, text, ...
+-- @param buckets nil: only their count and sum are known
+function M.histogram(sample, name, unit, labels, buckets, bounds, count, sum)
+  local below, b, n, with_bound = 0, 0, #labels, { unpack(labels) }
+  with_bound[n + 1] = "le"
+  local function bucket(bound, v)
+    with_bound[n + 2] = bound
+    sample(name .. "_bucket", number(v), unpack(with_bound))
+  end
+  for _, e in ipairs(buckets and bounds or {}) do
+    while b <= e do
+      below, b = below + (buckets[b] or 0), b + 1
+    end
+    bucket(number(2 ^ e - 1, unit), below)
+  end
+  bucket("+Inf", count)
+  sample(name .. "_sum", number(sum, unit), unpack(labels))
+  sample(name .. "_count", number(count), unpack(labels))
+end
+
 -- Adds up the rows with the same labels.
 -- @param without the set of labels that are left out
 -- @param[opt] pause called between two rows
@@ -34,26 +63,10 @@ local function sum_by(rows, all, without, pause)
   return sums
 end
 
-local function histogram(head, sample, name, help, sums, bounds)
+local function histograms(head, sample, name, help, sums, bounds)
   head(name, "histogram", help)
   for _, sum in ipairs(sums) do
-    local below, b = 0, 0
-    local n = #sum.labels
-    local function bucket(bound, v)
-      local labels = {}
-      for i = 1, n do labels[i] = sum.labels[i] end
-      labels[n + 1], labels[n + 2] = "le", bound
-      sample(name .. "_bucket", ("%.0f"):format(v), unpack(labels))
-    end
-    for _, e in ipairs(bounds) do
-      while b <= e do
-        below, b = below + (sum.histogram[b] or 0), b + 1
-      end
-      bucket(seconds(2 ^ e - 1), below)
-    end
-    bucket("+Inf", sum.count)
-    sample(name .. "_sum", seconds(sum.lasted_ns), unpack(sum.labels))
-    sample(name .. "_count", ("%.0f"):format(sum.count), unpack(sum.labels))
+    M.histogram(sample, name, "ns", sum.labels, sum.histogram, bounds, sum.count, sum.lasted_ns)
   end
 end
 
@@ -65,9 +78,9 @@ end
 function M.write(head, sample, found, shape, pause)
   local bounds = shape.times or BOUNDS
   local function sums(rows, ...) return sum_by(rows, { ... }, shape.without, pause) end
-  histogram(head, sample, "request_duration_seconds", "Wall time of requests, from their first Lua to their end.",
+  histograms(head, sample, "request_duration_seconds", "Wall time of requests, from their first Lua to their end.",
     sums(found.requests, "route", "status", "method"), bounds)
-  histogram(head, sample, "wait_duration_seconds", "How long calls that yield lasted.",
+  histograms(head, sample, "wait_duration_seconds", "How long calls that yield lasted.",
     sums(found.waits, "route", "kind", "peer"), bounds)
   head("waiting_seconds_total", "counter", "Time for which requests waited there and did nothing else.")
   for _, sum in ipairs(sums(found.waits, "route", "phase", "kind", "peer", "line")) do
@@ -83,7 +96,7 @@ end
 function M.write_blocked(head, sample, found)
   head("blocked_turns_total", "counter", "Turns of Lua that were longer than the limit and blocked the worker's loop.")
   for _, r in ipairs(found.routes) do
-    sample("blocked_turns_total", ("%.0f"):format(r.count), "route", r.route)
+    sample("blocked_turns_total", number(r.count), "route", r.route)
   end
   head("blocked_seconds_total", "counter", "The time for which these turns lasted.")
   for _, r in ipairs(found.routes) do sample("blocked_seconds_total", seconds(r.lasted_ns), "route", r.route) end

@@ -72,10 +72,10 @@ end
 -- @param phase its number
 -- @param kind a text
 -- @param peer function of the call's arguments, which returns a text
--- @return the number of the site, and the time; 0, 0 if waits are not counted
+-- @return the number of the site, and the time; 0, 0 if waits, or the request's, are not counted
 function M.at(phase, kind, peer, ...)
   local w = accounting.waits
-  if not w then return 0, 0 end
+  if not w or phase >= accounting.WATCHED then return 0, 0 end
   local key, whom = stack_key(3, DEEPEST), peer(...)
   if whom ~= "" then whom = admit(whom) end
   local t = known[phase]
@@ -89,11 +89,13 @@ function M.bound_peers(names) peers, admit, noted = names, names.admit, {} end
 
 -- Tell the names how often each peer was used, once a second. The waits for one that has lost its place stay under its name, and
 -- are shown as those of "(other)".
-function M.note_uses()
+-- @param[opt] go_on called now and then; false ends it
+function M.note_uses(go_on)
   local sums, uses = {}, {}
   for _, number, row in M.rows() do
     local peer = sites[number].peer
     sums[peer] = (sums[peer] or 0) + tonumber(row.count)
+    if go_on and not go_on() then return end
   end
   for name, n in pairs_of(sums) do uses[name] = n - (noted[name] or 0) end
   noted = sums
@@ -200,11 +202,11 @@ local function state_frame(name) return { name = name, func = name, kind = "stat
 -- The waits at this moment, for a profile that is made with pauses: the number of rows; an array with the route's number, the
 -- site's number, count, ns waiting and ns late of each; and by the routes' numbers {name=, phases = {[phase] = ns}}.
 local function snapshot(names, running)
-  local list, routes = ffi.new("double[?]", 5 * accounting.waits.rows), {}
-  local n = 0
-  for route, number, row in M.rows() do
-    local at = list + 5 * n
-    at[0], at[1], at[2], at[3], at[4], n = route, number, tonumber(row.count), tonumber(row.waiting), tonumber(row.late), n + 1
+  local n, routes = accounting.waits.rows, {}
+  local list = ffi.new("double[?]", 5 * n)
+  accounting.copy_waits(list)
+  for i = 0, n - 1 do
+    local route = list[5 * i]
     if not routes[route] then
       local name, phases = names[route], {}
       for phase = 1, name and #accounting.phases or 0 do phases[phase] = running(route, phase) end

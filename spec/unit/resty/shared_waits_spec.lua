@@ -73,4 +73,20 @@ describe("resty.perf.shared_waits", function()
     assert.equal(gone, by_route["(other)"])
     assert.is_nil(by_route["/old"])
   end)
+
+  it("writes nothing if the accounting was closed in a pause, and everything later", function()
+    leave_record { "/a", "/b", "/c" }
+    local left = dict:get "waits slot 1"
+    local writer = host:run(shared_waits.writer, dict, {}, {})
+    local calls = 0
+    assert.is_nil(host:run(writer.add, function()
+      calls = calls + 1
+      return calls < 2
+    end))
+    assert.equal(2, calls)
+    assert.equal(left, (dict:get "waits slot 1"))
+    assert.is_nil(host:run(writer.add, function() return true end))
+    assert.not_equal(left, (dict:get "waits slot 1"))
+    assert.equal(6, (select(3, read())))
+  end)
 end)

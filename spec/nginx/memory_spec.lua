@@ -1,0 +1,49 @@
+-- Profiles of a worker's Lua memory, by the page: which line of which route allocates, and which one's memory is never freed.
+local load_profile = require "perf.profile.load"
+local server = require "spec.nginx.server"
+local util = require "spec.support.util"
+
+describe("resty.perf's profiles of memory", function()
+  local s
+
+  before_each(function()
+    requires(server.needs)
+    requires { registers = true }
+    s = server.start { user = "root", server = [[
+      location = /leak { content_by_lua_block { perf.content(app.leak) } }
+      location = /garbage { content_by_lua_block { perf.content(app.garbage) } } ]] }
+  end)
+  after_each(server.stop)
+
+  -- Serves requests until the profile is there.
+  local function profile(event)
+    local out = s.dir .. "/profile"
+    local curl = ("curl -s -m 60 -o %s 'http://127.0.0.1:%d/perf?flame=%s&seconds=2&as=speedscope'")
+      :format(out, s.port, event)
+    os.execute(("(%s; touch %s.done) >/dev/null 2>&1 &"):format(curl, out))
+    s:wait(function()
+      for _, path in ipairs { "/leak", "/garbage" } do s:load(path, 50, 4) end
+      return io.open(out .. ".done")
+    end)
+    local prof = assert(load_profile.decode(util.read_file(out)))
+    os.execute(("rm -f %s*"):format(out))
+    return prof
+  end
+
+  it("show what lines and routes allocate", function()
+    local prof = profile "alloc"
+    local top = prof:top()
+    assert.equal("bytes", prof.unit)
+    assert.equal("M.garbage", top.lines[1].func) -- ten times what M.leak allocates
+    assert.equal("/garbage", top.zones[1].name)
+    assert.equal(prof.total, prof.blocks.allocated_bytes)
+  end)
+
+  it("show a leak first", function()
+    local prof = profile "heap"
+    local top = prof:top()
+    assert.equal("M.leak", top.lines[1].func)
+    assert.equal("/leak", top.zones[1].name)
+    assert.is_true(prof.blocks.allocated_bytes > 4 * prof.total)
+  end)
+end)

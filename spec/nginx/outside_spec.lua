@@ -1,0 +1,60 @@
+-- A profile of nginx from outside: all workers by the master's process id, over reloads. Each handler makes a known number of
+-- system calls, which are counted to the unit.
+local perf = require "perf"
+local profiling = require "spec.support.profiling"
+local server = require "spec.nginx.server"
+
+describe("a profile of nginx from outside", function()
+  local s, p
+
+  before_each(function()
+    requires(server.needs)
+    requires { ext = { "bpf", "outside" }, bpf = true, root = true, tracepoint = "syscalls:sys_enter_getppid" }
+  end)
+
+  after_each(function()
+    if p then p:close() end
+    p = nil
+    server.stop()
+  end)
+
+  it("has the handlers of all workers, also of those that a reload starts", function()
+    s = server.start { server = [[
+      location /three { content_by_lua_block { for _ = 1, 3 do require "ffi".C.getppid() end ngx.say "x" } }
+      location /one { content_by_lua_block { require "ffi".C.getppid() ngx.say "x" } }]],
+      init_worker = [=[require "ffi".cdef "int getppid(void);"]=] }
+    local requests = 0
+    local function ask(n)
+      for _ = 1, n do
+        assert.equal("x\n", (s:get "/three"))
+        assert.equal("x\n", (s:get "/one"))
+      end
+      requests = requests + n
+    end
+    p = assert(perf.profiler { pid = s:master(), event = "syscalls:sys_enter_getppid" })
+    assert(p:start())
+    ask(50)
+    s:reload()
+    ask(50)
+    s:reload()
+    ask(50)
+    local prof = assert(p:stop())
+    local text, a = profiling.text(prof), prof.accounting
+    local by_line, lines = {}, {} -- a handler's chunk has the name of its line in nginx.conf
+    for _, sample in ipairs(prof:samples()) do
+      local line
+      for _, f in ipairs(sample.stack) do
+        line = line or tonumber((f.file or ""):match "^content_by_lua%(nginx%.conf:(%d+)%)")
+      end
+      if line and not by_line[line] then lines[#lines + 1] = line end
+      if line then by_line[line] = (by_line[line] or 0) + sample.weight end
+    end
+    table.sort(lines)
+    assert.equal(2, #lines, text)
+    local three, one = by_line[lines[1]], by_line[lines[2]]
+    assert.equal(a.samples, a.resolved + a.labelled + a.dropped, text)
+    assert.equal(4 * requests, tonumber(prof.total), text)
+    assert.is_true(three + one >= 0.98 * prof.total, text) -- the first request of a new worker tells of it
+    assert.is_true(three / one > 2.7 and three / one < 3.3, text)
+  end)
+end)
