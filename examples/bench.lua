@@ -3,7 +3,7 @@
 --     luajit examples/bench.lua 0.001    runs of at least a millisecond
 local perf = require "perf"
 
-local OPTIONS = { events = "task-clock,page-faults", min_time = tonumber(arg and arg[1]) }
+local OPTIONS = { events = "task-clock,page-faults:u", min_time = tonumber(arg and arg[1]) }
 
 local words = {}
 for i = 1, 200 do words[i] = "word" .. i end

@@ -196,7 +196,7 @@ eval "$(make -s env%s)"; %s
 > perf = require "perf"
 > print(perf.doctor())                 -- shows what works here, what does not, and the remedies
 > print(perf.list "fault")             -- events by name
-> print((perf.measure("page-faults,minor-faults", string.rep, "x", 1e7)))
+> print((perf.measure("page-faults:u,minor-faults:u", string.rep, "x", 1e7)))
 > print(perf.bench(function() return ("x"):rep(1000):find "y" end))
 
 More to try: examples/*.lua]]):format(name == "luajit" and "" or " LUA=" .. name, name))

@@ -12,19 +12,19 @@ local counts, text, lines = perf.measure(build, 1e5)
 print(("%d lines, %d bytes; the events this machine has (%s):\n%s\n"):format(lines, #text, counts.source, tostring(counts)))
 
 -- Another list, as for perf stat -e. The events stay open for the next time.
-counts = perf.measure("page-faults,minor-faults,major-faults,task-clock", build, 1e5)
+counts = perf.measure("page-faults:u,minor-faults:u,major-faults:u,task-clock", build, 1e5)
 print("Page faults alone:")
 for _, event in ipairs(counts) do
-  print(("  %-12s %12s %s"):format(event.label, tostring(event.value or event.why), event.unit or ""))
+  print(("  %-14s %12s %s"):format(event.label, tostring(event.value or event.why), event.unit or ""))
 end
 
 -- Measurements nest, and each counts what happened within it.
 local inner
-local outer = perf.measure("page-faults", function()
+local outer = perf.measure("page-faults:u", function()
   build(2e5)
-  inner = perf.measure("page-faults", build, 2e5)
+  inner = perf.measure("page-faults:u", build, 2e5)
 end)
-print(("\nTwice the work: %d page faults, %d of them in the second half"):format(outer["page-faults"], inner["page-faults"]))
+print(("\nTwice the work: %d page faults, %d of them in the second half"):format(outer["page-faults:u"], inner["page-faults:u"]))
 
 -- Counts are values: subtract, add, divide; and ratios if the events allow them.
 print("\nThe first half:\n" .. tostring(outer - inner))

@@ -20,7 +20,7 @@ local function print_spans(spans)
 end
 
 local elsewhere = os.getenv "OTEL_EXPORTER_OTLP_ENDPOINT" or os.getenv "OTEL_TRACES_EXPORTER"
-local tracer, message = perf.tracer { service = "shop", events = "task-clock,page-faults",
+local tracer, message = perf.tracer { service = "shop", events = "task-clock,page-faults:u",
   exporter = not elsewhere and print_spans or nil }
 if not tracer then
   io.stderr:write("spans: ", message, "\n")

@@ -102,7 +102,8 @@ enter() {
     chmod 700 "$work/root/root"
 }
 
-# step RELEASE NAME COMMAND: runs it as root in the clone. Its last lines are shown if it fails.
+# step RELEASE NAME COMMAND: runs it as root in the clone. If it fails, its last lines are shown, and its failures go to the list of
+# tools/failed.sh.
 step() {
     local release=$1 name=$2 start=$SECONDS
     if [ "$SECONDS" -ge "${DISTRO_SECONDS:-$((SECONDS + 1))}" ]; then
@@ -110,7 +111,8 @@ step() {
         echo "$release: $name: skipped (no step starts after $DISTRO_SECONDS s)"
         return
     fi
-    if chroot "$work/root" env -i HOME=/root ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
+    install -m 666 /dev/null "$work/root/failed"
+    if chroot "$work/root" env -i HOME=/root PERF_FAILED=/failed ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
         ${PERF_LUAS:+PERF_LUAS="$PERF_LUAS"} ${preload:+LD_PRELOAD="$preload"} SUITE_TIMEOUT=6000 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 \
         bash -c "cd /root/lua-perf && $3" >"$work/log" 2>&1 </dev/null; then
         pass=$((pass + 1))
@@ -118,6 +120,7 @@ step() {
     else
         fail=$((fail + 1))
         echo "$release: $name: FAILED"
+        [ -z "${PERF_FAILED:-}" ] || sed "s/^[^\t]*/$release, $name/" "$work/root/failed" >>"$PERF_FAILED"
         grep -aE '^failure:|error:|warning:' "$work/log" | head -n 30
         tail -n 25 "$work/log"
     fi
@@ -184,7 +187,7 @@ for release in "${releases[@]}"; do
     if base "$release" "$from" && enter "$release"; then
         for s in "${steps[@]}"; do "do_$s" "$release"; done
     else
-        echo "$release: no root could be made"
+        echo "$release: its root directory could not be made"
         fail=$((fail + 1))
     fi
     leave

@@ -69,7 +69,7 @@ build() {
 
 case ${1:?prepare or specs} in
 prepare)
-    fetch || { echo "Debian's packages of it cannot be fetched"; exit 2; }
+    fetch || { echo "Debian's 32-bit packages cannot be fetched"; exit 2; }
     "$dir/bin/luajit" -e "os.exit(0)" 2>/dev/null || { echo "this kernel runs no 32-bit programs"; exit 2; }
     build || exit 1
     ;;

@@ -32,7 +32,7 @@ tool() {
         check "$@"
     else
         skip=$((skip + 1))
-        echo "lint: skipped: $1 (for want of $need)"
+        echo "lint: skipped: $1 (for lack of $need)"
     fi
 }
 
@@ -102,7 +102,7 @@ cppcheck_clean() {
 tool luacheck "luacheck is silent" lua_clean
 check "the core sees nothing of Lua" core_sees_no_lua
 tool luajit "the components use what their table allows" components
-tool luajit "the reference has what the API table has" luajit tools/reference.lua
+tool luajit "the reference and make faults have what the API table has" luajit tools/reference.lua
 tool node "the scripts of the pages parse" scripts_parse
 tool luajit "the comments are in plain English" english
 check "nothing is marked as unfinished" no_marks

@@ -21,7 +21,7 @@ check() {
         "$3" >"$work/log" 2>&1
         status=$?
     else
-        echo "for want of $1" >"$work/log"
+        echo "for lack of $1" >"$work/log"
     fi
     case $status in
     0)

@@ -1,6 +1,7 @@
 -- The reference: collects the public docstrings of the sources, and checks them against the table of the API.
 --
---     luajit tools/reference.lua           prints the errors in docstrings; status 1 if there are any
+--     luajit tools/reference.lua           prints the errors in docstrings, and public names that make faults does not call;
+--                                          status 1 if there are any
 --     luajit tools/reference.lua -c        counts the documented names
 --     luajit tools/reference.lua DIR       also writes LDoc's input into DIR: a file for each component, and config.ld
 --
@@ -273,6 +274,27 @@ for _, doc in ipairs(items) do
     problem(doc.at, "%s is not in %s", doc.key, doc.key:find "^resty" and "doc/openresty.md" or "perf.api")
   elseif row ~= true and arguments_of(doc) ~= arguments_of_row(row) then
     problem(doc.at, "%s has the arguments (%s), but (%s) in perf.api", doc.key, arguments_of(doc), arguments_of_row(row))
+  end
+end
+
+-- Every entry has a row by which `make faults` calls it. The rows are read without what they use, so that this needs no build; a
+-- tree without specs has none.
+local nothing = setmetatable({}, { __index = function(t) return t end, __call = function(t) return t end })
+local function fault_rows()
+  table.insert(rawget(package, "searchers") or rawget(package, "loaders"), 2, function(name)
+    return not name:find "^spec%.fault" and function() return nothing end or nil
+  end)
+  package.path = "./?.lua;" .. package.path
+  local known = {}
+  for _, row in ipairs(require "spec.fault.rows") do known[row.name] = true end
+  return known
+end
+local specs = io.open "spec/fault/rows.lua"
+if specs then
+  specs:close()
+  local known = fault_rows()
+  for key in pairs(public) do
+    if not known[key] then problem("spec/fault/rows", "%s has no row", key) end
   end
 end
 

@@ -12,6 +12,7 @@
 #   PERF_TOTALS=FILE     gets "rock passed failed skipped", for .ci/run
 #   PERF_FAILED=FILE     gets a line for each failure: see tools/failed.sh
 set -u
+umask 022 # an ordinary user installs the rock and runs the script
 make=${MAKE:-make}
 rockspec=$(ls rockspec/*.rockspec)
 rock=$(basename "$rockspec" .rockspec) # lua-perf-1.2.3-1
@@ -19,6 +20,12 @@ version=${rock%-*}
 MAKEFLAGS="-s -j$(nproc)"
 export MAKEFLAGS
 unset LUA LUA_PATH LUA_CPATH LUA_INIT BUILD
+for lua in luajit lua5.1 lua5.4; do
+    if (cd / && $lua -e 'require "perf.core"' 2>/dev/null); then
+        echo "rock: $lua has lua-perf already, which luaperf would find first: remove it (make uninstall LUA=$lua)" >&2
+        exit 1
+    fi
+done
 pass=0 fail=0
 top=$(mktemp -d)
 trap 'rm -rf "$top"' EXIT

@@ -2,7 +2,7 @@
 # Installs the packages that a target needs and this machine lacks, on Debian and its relatives; on other systems it prints what
 # is missing and stops.
 #
-#   tools/setup.sh [-n] build|demo|test|nginx|reports|rock|doc|analyze|i386|backends-zipkin|backends-prometheus|vm-arm64|vm-amd64
+#   tools/setup.sh [-n] build|demo|test|nginx|demo-nginx|reports|rock|doc|analyze|i386|backends-zipkin|backends-prometheus|vm-arm64|vm-amd64
 #
 # It never removes a package (apt-get --no-remove), and does nothing if no package is missing. With -n it installs nothing: it
 # prints the packages, and the command to type.
@@ -12,7 +12,7 @@
 set -u
 dry=
 if [ "${1:-}" = -n ]; then dry=1; shift; fi
-purpose=${1:?build, demo, test, nginx, reports, rock, doc, analyze, i386, backends-zipkin, backends-prometheus, vm-arm64 or vm-amd64}
+purpose=${1:?build, demo, test, nginx, demo-nginx, reports, rock, doc, analyze, i386, backends-zipkin, backends-prometheus, vm-arm64 or vm-amd64}
 
 debian() { [ -e /etc/debian_version ] && command -v apt-get >/dev/null; }
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
@@ -124,17 +124,19 @@ rock)
     lua_of 5.1
     lua_of 5.4
     ;;
-nginx)
-    command_or busted "runs the specs" lua-busted
+nginx | demo-nginx)
     command_or nginx "the server" nginx
     want "its Lua" libnginx-mod-http-lua
     command_or wrk "puts load on it" wrk
-    command_or h2load "does so by HTTP/2" nghttp2-client
     command_or curl "asks it" curl
-    command_or openssl "makes it a certificate" openssl
-    want "reads its status" lua-cjson
-    nice_to_have prometheus "reads its metrics" prometheus
-    nice_to_have chromium "draws its page" chromium
+    if [ "$purpose" = nginx ]; then
+        command_or busted "runs the specs" lua-busted
+        command_or h2load "puts load on it by HTTP/2" nghttp2-client
+        command_or openssl "makes it a certificate" openssl
+        want "reads its status" lua-cjson
+        nice_to_have prometheus "reads its metrics" prometheus
+        nice_to_have chromium "draws its page" chromium
+    fi
     ;;
 doc)
     command_or ldoc "makes the reference" lua-ldoc
@@ -170,14 +172,14 @@ vm-arm64 | vm-amd64)
     nice_to_have clang "compiles its BPF programs" clang llvm
     ;;
 *)
-    echo "tools/setup.sh: build, demo, test, nginx, reports, rock, doc, analyze, i386, backends-zipkin, backends-prometheus, vm-arm64 or vm-amd64" >&2
+    echo "tools/setup.sh: build, demo, test, nginx, demo-nginx, reports, rock, doc, analyze, i386, backends-zipkin, backends-prometheus, vm-arm64 or vm-amd64" >&2
     exit 2
     ;;
 esac
 
 if ! debian; then
     [ ${#missing[@]} -eq 0 ] && exit 0
-    echo "This is no Debian, so nothing is installed here. Missing:" >&2
+    echo "This is not Debian, so nothing is installed here. Missing:" >&2
     printf '  %s\n' "${missing[@]}" >&2
     exit 1
 fi

@@ -8,6 +8,11 @@
 #   STRESS_MEMORY=1024   MiB for the last run; 0 leaves it out
 #   PERF_TOTALS=FILE     gets "stress passed failed skipped"
 #
+# A run of one interpreter takes about eight minutes on two CPUs, so all of them take half a day. In parts:
+#
+#   STRESS_RUNS=5 STRESS_MEMORY=0 STRESS_LUAS=luajit make stress
+#   STRESS_RUNS=0 STRESS_LUAS=lua5.4 make stress    the run with little memory alone
+#
 # Each run prints its failures, and the last line is the total. The busy loops end with this script, even if SIGKILL ends it.
 set -u
 make=${MAKE:-make}
@@ -27,7 +32,7 @@ unload() {
     load=()
 }
 
-failures() { grep -vE '^ +[0-9]+ for want of |^[0-9]+ passed,' "$work/out"; }
+failures() { grep -vE '^ +[0-9]+ for lack of |^[0-9]+ passed,' "$work/out"; }
 
 end() {
     trap '' INT TERM HUP # timeout(1) sends two
@@ -51,7 +56,7 @@ busy() {
         setpriv --pdeathsig KILL sh -c '[ $PPID -eq "$0" ] || exit; while :; do :; done' $$ &
         load+=($!)
     done
-    echo "stress: $n busy loops beside it"
+    echo "stress: $n busy loops run beside the suite"
 }
 
 pass=0 fail=0 skip=0
@@ -98,7 +103,7 @@ if [ "$memory" -gt 0 ]; then
         run "$memory MiB for all processes together, by a cgroup" \
             sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$group"
         kills=$(sed -n 's/^oom_kill //p' "$group/memory.events" "$group/memory.oom_control" 2>/dev/null)
-        [ "${kills:-0}" -eq 0 ] || echo "stress: $kills processes were killed for want of memory"
+        [ "${kills:-0}" -eq 0 ] || echo "stress: $kills processes were killed for lack of memory"
     else
         # shellcheck disable=SC2016
         run "$memory MiB of addresses for each process: no cgroup that limits memory can be made here" \

@@ -21,6 +21,7 @@
 #   PERF_FAILED=FILE     gets a line for each failure: see tools/failed.sh
 #   SUITE_NAME=suite     the NAME
 set -u
+umask 022 # other users read files of specs
 ulimit -c 0
 lua_list="luajit lua5.1 lua5.2 lua5.3 lua5.4"
 filter=()
@@ -129,7 +130,7 @@ summary() { # interpreter seconds
         fail=1
     fi
     echo "$lua: $pass passed, $fail failed, $skip skipped, in $2 s"
-    sed -n 's/^need \([0-9]*\) \(.*\)/    \1 for want of \2/p' "$work/$lua.tally"
+    sed -n 's/^need \([0-9]*\) \(.*\)/    \1 for lack of \2/p' "$work/$lua.tally"
     total_pass=$((total_pass + pass)) total_fail=$((total_fail + fail)) total_skip=$((total_skip + skip))
 }
 
@@ -182,7 +183,7 @@ while :; do
     done
 done
 if [ ${#luas[@]} -eq 0 ]; then
-    echo "no interpreter of: $lua_list was built" >&2
+    echo "the module was built for none of these interpreters: $lua_list" >&2
     total_fail=1
 fi
 if [ -n "${SUITE_SLOW:-}" ]; then

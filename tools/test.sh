@@ -12,7 +12,7 @@ if [ "$(id -u)" -eq 0 ] && [ ! -e /sys/kernel/tracing/events/header_page ]; then
     if mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null; then
         echo "tracefs was not mounted: mounted at /sys/kernel/tracing"
     else
-        echo "tracefs is not mounted and cannot be"
+        echo "tracefs is not mounted, and cannot be mounted here: its specs are skipped"
     fi
 fi
 

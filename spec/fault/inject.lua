@@ -38,6 +38,7 @@ inject.errnos = {
   open = { "ENOENT", "EACCES", "EMFILE", "ENFILE", "ELOOP", "EINTR" },
   pread = { "EIO", "EINTR", "EPERM" },
   write = { "ENOSPC", "EIO", "EINTR", "EDQUOT" },
+  write_now = { "EAGAIN", "EPIPE", "EINTR" },
   pwrite = { "ENOSPC", "EIO", "EINTR" },
   fstat = { "EIO", "EOVERFLOW" },
   unlink = { "EACCES", "EROFS" },
@@ -47,6 +48,8 @@ inject.errnos = {
   waitpid = { "ECHILD", "EINTR" },
   kill = { "EPERM", "ESRCH" },
   fcntl = { "EINVAL", "EBADF" },
+  process_vm_readv = { "EPERM", "ESRCH", "EFAULT", "ENOMEM" },
+  bpf = { "ENOMEM", "E2BIG", "EPERM" },
 }
 
 --- Places of a kind that are tried in a row, and in a slow one; FAULTS=100000 in the environment: all.

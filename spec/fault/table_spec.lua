@@ -7,13 +7,11 @@ local rows = require "spec.fault.rows"
 local util = require "spec.support.util"
 
 -- Classes whose rows have another name than in the sources, and internal classes: the rows that use them.
-local called = { ["perf.Data"] = "File", ["perf.DataWriter"] = "Writer", ["perf.symbols.Resolver"] = "Resolver",
-  ["perf.msr"] = "Msr" }
-local inside = { Channel = "Pool", Descriptors = "perf.measure", Entry = "Event:read",
-  Guard = "perf.measure", Guards = "perf.measure", mistakes = "Event:records",
-  Inflate = "File", Layouts = "core.layouts", Metrics = "Counts:metrics", Meter = "perf.measure", Output = "Profile",
-  lifetime = "LineProfiler:start", Handle = "perf.pmus", Owned = "Pool", Process = "perf.record",
-  Thread = "Pool" }
+local called = { ["perf.Data"] = "DataFile", ["perf.msr"] = "Msr" }
+local inside = { Channel = "Pool", Collected = "perf.profile (allocations)", Collector = "perf.profiler (pid)",
+  Descriptors = "perf.measure", Entry = "Event:read", Guard = "perf.measure", Guards = "perf.measure", mistakes = "Event:records",
+  Inflate = "DataFile", Layouts = "core.layouts", Metrics = "Counts:metrics", Meter = "perf.measure", Output = "Profile",
+  lifetime = "Profiler:start", Handle = "perf.pmus", Owned = "Pool", Process = "perf.record", Thread = "Pool" }
 
 local known = {}
 for _, row in ipairs(rows) do known[row.name] = true end
@@ -87,29 +85,30 @@ describe("the table of faults", function()
       return object
     end
     local classes = {
-      Event = core.Event, Group = core.Group, Record = core.Record, Writer = getmetatable(writer), File = getmetatable(file),
+      Event = core.Event, Group = core.Group, Record = core.Record,
+      DataWriter = getmetatable(writer), DataFile = getmetatable(file),
       Set = getmetatable(assert(perf.set("dummy", { cpus = { 0 }, pid = 0 }))),
       Stats = getmetatable(perf.bench("dummy", nothing, { repeats = 3 })),
       Comparison = getmetatable(perf.compare({ a = nothing, b = nothing }, { repeats = 3, events = "dummy" })),
-      Profiler = getmetatable(assert(perf.software_profiler { events = "dummy" })),
+      CountingProfiler = getmetatable(assert(perf.software_profiler { events = "dummy" })),
       Counts = getmetatable(require("perf.counts").plain({ { label = "x", value = 1 } }, 1, "software")),
-      Report = getmetatable(perf.doctor()),
+      DoctorReport = getmetatable(perf.doctor()),
       Tally = getmetatable(perf.tally { by = "ip" }),
       Zone = getmetatable(closed(perf.zone "a zone")),
-      LineProfiler = getmetatable(closed(assert(perf.profiler { event = "page-faults:u", period = 1 }))),
+      Profiler = getmetatable(closed(assert(perf.profiler { event = "page-faults:u", period = 1 }))),
       Tracer = getmetatable(perf.tracer { service = "x", exporter = false, events = false }),
       Span = require("perf.trace.span").Span, Silent = require("perf.trace.span").Silent,
       Profile = require "perf.profile.profile", Difference = getmetatable(profile:diff(profile)),
     }
     local optional = {
-      Kernel = function() return perf.symbols.kernel() end,
+      KernelSymbols = function() return perf.symbols.kernel() end,
       Resolver = function() return perf.symbols.open { pid = require("testkit").getpid() } end,
       Pool = function() return perf.pool { size = 1, cpus = false, events = false } end,
       Job = function()
         local pool = perf.pool { size = 1, cpus = false, events = false }
         return pool:submit(nothing), pool:close()
       end,
-      Format = function() return perf.tracefields.format "sched:sched_switch" end,
+      TraceFormat = function() return perf.tracefields.format "sched:sched_switch" end,
     }
     for name, make in pairs(optional) do
       local ok, object = pcall(make)

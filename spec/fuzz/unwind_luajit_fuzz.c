@@ -10,7 +10,7 @@
 #include "core/stack/unwind_luajit.h"
 
 enum {
-	IMAGE = 1 << 16, FUNCTIONS = 6, TRACES = 4, CODE = 40, READS_MOST = 4000000, ROUNDS = 12,
+	IMAGE = 1 << 16, FUNCTIONS = 6, TRACES = 4, CODE = 40, READS_MOST = 200000, ROUNDS = 12,
 	/* The parts of the image. */
 	MAIN = 0x0, GLOBAL = 0x80, OBJECTS = 0x800, PROTOTYPES = 0x1000, LINES = 0x2000, NAME = 0x2800, ARRAY = 0x2900, TRACE = 0x2a00,
 	CONSTANTS = 0x3000, SNAPSHOTS = 0x3800, MAPS = 0x3c00, MACHINE = 0x4000, COROUTINE = 0x5000, STACK = 0x6000, C_STACK = 0xd000,
@@ -35,7 +35,7 @@ static const struct pf_luajit_layout layout = {
 };
 
 static unsigned char image[IMAGE];
-static unsigned long reads, frames, complete;
+static unsigned long reads, frames, complete, most_reads, long_searches;
 
 static int read_image(const struct pf_memory *m, void *to, uint64_t address, size_t n)
 {
@@ -207,6 +207,15 @@ static struct pf_registers make_image(void)
 	return r;
 }
 
+/* Traces that branch from each other in a circle, with as many constants as there can be. */
+static void make_long_traces(void)
+{
+	for (unsigned i = 1; i <= TRACES; i++) {
+		put(TRACE + i * 0x90 + layout.trace_ir_low, 0, 4);
+		put(CONSTANTS + i * 0x100 + 24 * 8, i % TRACES + 1, 2);
+	}
+}
+
 static int count(void *to, const struct pf_place *place)
 {
 	unsigned *n = to;
@@ -229,6 +238,8 @@ static void unwind(const struct pf_registers *r)
 	CHECK(u.failed >= 0 && u.failed < PF_UNWIND_FAILURES);
 	CHECK(u.state >= 0 && u.state < PF_STATES);
 	frames += n;
+	most_reads = reads > most_reads ? reads : most_reads;
+	long_searches += u.failed == PF_UNWIND_LONG;
 	complete += u.failed == PF_UNWIND_COMPLETE && n > 0;
 }
 
@@ -249,6 +260,8 @@ static void damage(struct pf_registers *r)
 		r->ip = fuzz_word();
 	if (fuzz_below(8) == 0)
 		r->sp = fuzz_below(2) ? fuzz_word() : at + fuzz_below(IMAGE);
+	if (fuzz_below(2))
+		r->stack_end = fuzz_below(8) ? at + fuzz_below(IMAGE) : fuzz_word();
 }
 
 int main(int argc, char **argv)
@@ -260,12 +273,15 @@ int main(int argc, char **argv)
 
 		fuzz_run(i);
 		r = make_image();
+		if (fuzz_below(8) == 0)
+			make_long_traces();
 		unwind(&r);
 		for (int k = 0; k < ROUNDS; k++) {
 			damage(&r);
 			unwind(&r);
 		}
 	}
-	printf("unwind_luajit: %lu frames, %lu stacks complete\n", frames, complete);
+	CHECK(runs - fuzz_first < 1000 || long_searches > 0);
+	printf("unwind_luajit: %lu frames, %lu stacks complete, %lu long searches, at most %lu reads\n", frames, complete, long_searches, most_reads);
 	return 0;
 }

@@ -17,10 +17,24 @@ static unsigned char bytes[SIZE];
 static unsigned long reads, complete, places;
 static unsigned found;
 
+/* The code of an interpreter, with unwind tables. */
+#define CODE (BASE_ADDRESS - 65536)
+enum { TABLE = SIZE - 4096, CODE_SIZE = 4096 };
+static const struct pf_code mapped = {.n = 1, .objects = {{CODE, CODE + CODE_SIZE, BASE_ADDRESS + TABLE}}};
+static struct pf_c_seen seen;
+
+/* A stack: its functions, the number of them after which it shall end, and a sum over all of them. */
+static unsigned last;
+static uint64_t sum;
+
 static int copy(const struct pf_memory *m, void *to, uint64_t address, size_t n)
 {
 	(void)m;
 	reads++;
+	if (address - CODE < CODE_SIZE && n <= CODE_SIZE - (address - CODE)) {
+		memset(to, 0x90, n);
+		return 0;
+	}
 	if (address < BASE || address - BASE > SIZE || n > SIZE - (address - BASE))
 		return -EFAULT;
 	memcpy(to, bytes + (address - BASE), n);
@@ -35,7 +49,8 @@ static int on_place(void *to, const struct pf_place *p)
 	CHECK(p->kind == PF_PLACE_LUA || p->kind == PF_PLACE_C);
 	CHECK(p->thread != 0);
 	CHECK(p->kind == PF_PLACE_LUA || (p->line == 0 && p->source == 0));
-	return fuzz_below(1000) == 0;
+	sum = (sum ^ p->function ^ (uint64_t)p->line << 32 ^ p->thread ^ p->source) * UINT64_C(0x9e3779b97f4a7c15);
+	return found == last;
 }
 
 static void set(uint64_t at, uint64_t v, size_t n)
@@ -43,11 +58,6 @@ static void set(uint64_t at, uint64_t v, size_t n)
 	if (at >= BASE && at - BASE + n <= SIZE)
 		memcpy(bytes + (at - BASE), &v, n);
 }
-
-/* The code of an interpreter, with unwind tables. */
-#define CODE (BASE_ADDRESS - 65536)
-enum { TABLE = SIZE - 4096 };
-static const struct pf_code mapped = {.n = 1, .objects = {{CODE, CODE + 4096, BASE_ADDRESS + TABLE}}};
 
 /* Two functions: the interpreter's loop, and one that it calls, which saves a register. */
 static void a_table(void)
@@ -93,7 +103,7 @@ static struct pf_puc_layout a_layout(void)
 		.previous = 0,
 		.call = {.func = 0, .previous = 16, .pc = 32, .size = 64},
 		.value = {.tag = 8, .lua = 0x46, .c = 0x66, .light = 0x16},
-		.closure = {.kind = 8, .proto = 24, .code = 24, .lua = 6, .c = 0x26},
+		.closure = {.kind = 8, .proto = 24, .code = 24, .size = 32, .lua = 6, .c = 0x26},
 		.proto = {.code = 64, .counts = {24, 28}, .lines = PF_PUC_NONE, .steps = 88, .known = 96, .n_known = 40, .linedefined = 44,
 			  .source = 112, .size = 128},
 		.string = {.text = 24, .size = 16, .kind = 8, .short_size = 11, .is_short = 4},
@@ -131,7 +141,8 @@ static uint64_t a_state(const struct pf_puc_layout *l, struct pf_registers *r)
 	set(proto + 88, BASE + 1280, 8);
 	set(proto + 96, BASE + 1536, 8);
 	set(proto + 40, fuzz_below(4), 4);
-	set(proto + l->proto.linedefined, 7, 4);
+	set(proto + l->proto.linedefined, fuzz_below(2) ? 7 : INT32_MAX, 4);
+	set(BASE + 1280, fuzz_word(), 8);
 	set(proto + l->proto.source, string, 8);
 	set(lua + l->closure.kind, l->closure.lua, 1);
 	set(lua + l->closure.proto, proto, 8);
@@ -183,7 +194,8 @@ int main(int argc, char **argv)
 	for (unsigned long i = fuzz_first; i < n; i++) {
 		struct pf_puc_layout l;
 		struct pf_registers r = {0};
-		struct pf_unwound u = {.found = on_place};
+		struct pf_unwound u = {.found = on_place, .seen = NULL};
+		uint64_t first;
 		uint64_t global;
 
 		fuzz_run(i);
@@ -198,14 +210,28 @@ int main(int argc, char **argv)
 			fuzz_damage((unsigned char *)&r, sizeof r);
 		if (fuzz_below(64) == 0)
 			r.sp = fuzz_word();
+		if (fuzz_below(8) == 0)
+			r.stack_end = BASE + fuzz_below(SIZE);
 		reads = 0;
+		last = fuzz_below(20) ? 0 : fuzz_below(10) + 1;
 		found = 0;
+		sum = 0;
 		pf_unwind_puc(&l, global, &r, &m, &u);
 		CHECK(reads < MOST_READS);
 		CHECK(found == u.n && u.n <= PF_UNWIND_DEEPEST);
 		CHECK(u.failed >= PF_UNWIND_COMPLETE && u.failed < PF_UNWIND_FAILURES);
 		CHECK(u.state == PF_AT_LUA || u.state == PF_AT_C || u.state == PF_AT_GC || u.state == PF_OUTSIDE);
 		CHECK(u.n == 0 || u.state != PF_OUTSIDE);
+		/* The same again, while the rules of C functions are kept, and when they have been. */
+		first = sum + (unsigned)u.failed;
+		memset(&seen, 0, sizeof seen);
+		u.seen = &seen;
+		for (unsigned k = 0; k < 2; k++) {
+			found = 0;
+			sum = 0;
+			pf_unwind_puc(&l, global, &r, &m, &u);
+			CHECK(sum + (unsigned)u.failed == first);
+		}
 		complete += u.failed == PF_UNWIND_COMPLETE && u.n > 0;
 	}
 	CHECK(n - fuzz_first < 1000 || (complete > (n - fuzz_first) / 4 && places > n - fuzz_first));

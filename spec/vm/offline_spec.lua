@@ -88,8 +88,9 @@ describe("a CPU that is taken offline", function()
     n = read()
     assert.is_true(n[0] >= 5, n[0])
     assert.equal(0, n[1])
-    assert.same({ nil, "ETIMEDOUT" }, { (s:read_record(0)), (select(3, s:read_record(0))) })
     assert(s:disable())
+    read() -- this code has used some cycles since
+    assert.same({ nil, "ETIMEDOUT" }, { (s:read_record(0)), (select(3, s:read_record(0))) })
     s:close()
   end)
 

@@ -56,7 +56,7 @@ describe("counters", function()
     end
   end)
 
-  it("are shared by 12 events that take turns, scaled to within 10 %", function()
+  it("are shared by 12 events in turn, whose scaled counts are right to 10 %", function()
     local whole = keep(perf.open "cycles:u"):measure(kit.spin, SPIN)
     assert.equal(whole.enabled_ns, whole.running_ns)
     local events = {}

@@ -189,7 +189,7 @@ describe("a counter in user space", function()
     end
   end)
 
-  it("is left to read(2) if it ran before its first read", function()
+  it("is read by read(2) alone if it already counted before the first read", function()
     -- The same error could occur there, unnoticed.
     local ev = keep(perf.open { event = "cycles:u", disabled = false })
     kit.spin(1e6)

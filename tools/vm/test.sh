@@ -154,7 +154,7 @@ for name in "${guests[@]}"; do
     case ${prepared[$made]} in
     0) ready+=("$name") ;;
     2)
-        echo "$name: skipped, for want of what it is made of"
+        echo "$name: skipped, since the packages that it is made of are missing"
         count "$name" 0 0 1
         ;;
     *)

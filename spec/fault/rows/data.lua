@@ -46,7 +46,7 @@ row("perf.data.open", { setup = function() file():close() end, run = function()
 end, codes = { pread = "any" } })
 -- The features that describe this machine may be missing in the file.
 row("perf.data.create", { run = function() return create(out) end, survives = "open" })
-method("File", file, {
+method("DataFile", file, {
   close = function(f) return f:close() end,
   each = { run = function(f) return count(f:each("sample", "ip")) > 0 and not f:error() or f:error() end, again = false },
   error = function(f) return f:error() == nil end,
@@ -57,7 +57,7 @@ method("File", file, {
   skipped = function(f) return f:skipped() end,
 })
 local function writer() return assert(create(out)) end
-method("Writer", writer, {
+method("DataWriter", writer, {
   close = { run = function(w) return w:close() end, again = false },
   payload = { run = function(w) return select(2, pcall(w.payload, w, "x")) end }, -- no auxtrace record has announced it
   stats = function(w) return w:stats() end,
@@ -78,7 +78,7 @@ row("perf.symbols.kernel", { run = function() return perf.symbols.kernel() end, 
 row("perf.symbols.open", { run = function() return perf.symbols.open { pid = kit.getpid() } end, needs = symbols, slow = true })
 row("perf.symbols.offset", { run = function() return perf.symbols.offset("/bin/sh", "main") or true end, needs = symbols })
 row("perf.symbols.build_id", { run = function() return perf.symbols.build_id "/bin/sh" end, needs = symbols })
-method("Kernel", function() return assert(perf.symbols.kernel()) end, {
+method("KernelSymbols", function() return assert(perf.symbols.kernel()) end, {
   address = function(k) return k:address "no_such_symbol" == nil end,
   close = function(k) return k:close() end,
   count = function(k) return k:count() end,
@@ -108,9 +108,10 @@ end })
 row("perf.tracefields.decode", { needs = tracefields, run = function() return perf.tracefields.decode(switch, raw()) end })
 row("perf.tracefields.text", { needs = tracefields, run = function() return perf.tracefields.text(switch, raw()) end })
 row("perf.tracefields.forget", { needs = tracefields, run = function() return perf.tracefields.forget() end })
-method("Format", function()
+method("TraceFormat", function()
   return assert(perf.tracefields.parse(format(), { trusted = true }))
 end, {
+  close = function(f) return f:close() end,
   decode = function(f) return f:decode(raw()) end,
   fields = function(f) return f:fields() end,
   name = function(f) return f:name() end,
@@ -141,7 +142,7 @@ local function parsed()
   loaded():close()
   return assert(require("perf.ext.bpf").open(object))
 end
-method("Object", loaded, {
+method("BpfObject", loaded, {
   close = function(o) return o:close() end,
   global = function(o) return select(2, pcall(o.global, o, "none")) end,
   is_open = function(o) return o:is_open() end,
@@ -154,7 +155,7 @@ method("Object", loaded, {
   set_global = function(o) return select(2, pcall(o.set_global, o, "none", 1)) end,
   set_max_entries = { setup = parsed, run = function(o) return o:set_max_entries("counts", 9) end },
 }, bpf)
-method("Map", function()
+method("BpfMap", function()
   local o = loaded()
   return { map = o:map "counts", close = function() o:close() end }
 end, {

@@ -157,7 +157,7 @@ row("perf.hardware_profiler", { run = function() return (perf.hardware_profiler 
   survives = "perf_event_open ioctl read" })
 row("perf.cache_profiler", { run = function() return (perf.cache_profiler { events = "L1-dcache-load-misses:u" }) or true end,
   survives = "perf_event_open ioctl read" })
-method("Profiler", profiler, {
+method("CountingProfiler", profiler, {
   close = function(p) return p:close() end,
   disable = function(p) return p:disable() end,
   enable = function(p) return p:enable() end,

@@ -10,7 +10,7 @@ row("perf.paranoid", { run = function() return perf.paranoid() or true end, surv
 row("perf.max_stack", { run = function() return perf.max_stack() or true end, survives = any })
 row("perf.features", { run = function() return perf.features { refresh = true } end, survives = any, slow = true })
 row("perf.doctor", { run = function() return perf.doctor() end, survives = any, slow = true })
-row("Report:text", { setup = function() return perf.doctor() end, run = function(r) return r:text() end, slow = true })
+row("DoctorReport:text", { setup = function() return perf.doctor() end, run = function(r) return r:text() end, slow = true })
 
 row("perf.available_events", { run = function() return perf.available_events() end, needs = { tracefs = true }, slow = true })
 row("perf.subsystems", { run = function() return perf.subsystems() end, needs = { tracefs = true }, slow = true })

@@ -6,7 +6,10 @@ local rows, row, method = require "spec.fault.list"()
 local out
 
 function rows.teardown()
-  if out then os.remove(out) end
+  if out then
+    os.remove(out)
+    os.remove(out .. ".symbols") -- of perf_data
+  end
   out = nil
 end
 
@@ -18,26 +21,40 @@ local function started()
   return p
 end
 
--- Refused memory is ENOMEM or leads to a smaller ring; if the event cannot send signals, its descriptor does.
+-- Refused memory is ENOMEM or leads to a smaller ring; if the event cannot send signals, its descriptor does. A function whose
+-- source cannot be read (open, fstat, read) has no name.
 row("perf.profiler", { run = profiler, codes = { mmap = "any" }, survives = "mmap perf_event_open" })
 row("perf.profile", { run = function() return perf.profile(options, kit.touch_pages, 10) end,
-  codes = { mmap = "any" }, survives = "mmap perf_event_open" })
+  codes = { mmap = "any" }, survives = "mmap perf_event_open open fstat read" })
 row("perf.profile (coroutines)", { run = function()
   local opts = { event = "page-faults:u", period = 1, coroutines = "creator" }
   return perf.profile(opts, function()
     for _ = 1, 3 do coroutine.resume(coroutine.create(function() kit.touch_pages(2) end)) end
   end)
-end, codes = { mmap = "any" }, survives = "mmap perf_event_open" })
+end, codes = { mmap = "any" }, survives = "mmap perf_event_open open fstat read" })
 row("perf.profile (timeline)", { run = function()
   local prof, message, code = perf.profile({ event = "page-faults:u", timeline = 1000 }, kit.touch_pages, 10)
   if not prof then return nil, message, code end
   for m in prof:timeline() do assert(m.stack[1]) end
   return prof
-end, codes = { mmap = "any" }, survives = "mmap perf_event_open" })
-method("LineProfiler", profiler, {
+end, codes = { mmap = "any" }, survives = "mmap perf_event_open open fstat read" })
+row("perf.profile (allocations)", { needs = { registers = true }, run = function()
+  return perf.profile({ event = "heap", period = 1 }, function()
+    local kept = {}
+    for i = 1, 2000 do kept[i] = { i } end
+    return kept
+  end)
+end, codes = { mmap = "any" }, survives = "mmap open fstat read process_vm_readv" })
+row("perf.profiler (pid)", { needs = { ext = { "bpf", "outside" }, bpf = true }, slow = true, setup = function()
+  return kit.start(function() end)
+end, run = function(child) return perf.profiler { event = "page-faults", pid = child:pid() } end,
+  codes = { process_vm_readv = "any", mmap = "any", open = "any" }, survives = "process_vm_readv fstat" })
+method("Profiler", profiler, {
   close = function(p) return p:close() end,
   is_running = function(p) return p:is_running() end,
   start = { run = function(p) return p:start() end, again = false, survives = "mmap" }, -- it works without a signal stack
+  -- Without the kernel's count of lost samples, a snapshot has that of the one before; the next one has the rest.
+  snapshot = { setup = started, run = function(p) return p:snapshot() end, survives = "read" },
   stop = { setup = started, run = function(p) return p:stop() end, again = false },
 })
 

@@ -69,7 +69,7 @@ local make = {
 
 describe("the table of classes", function()
   for name, new in pairs(make) do
-    it("have every method of a " .. name, function()
+    it("has every method of a " .. name, function()
       local object = assert(new())
       check(name, object)
       if type(object.close) == "function" then object:close() end

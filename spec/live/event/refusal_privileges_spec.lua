@@ -5,12 +5,6 @@ local perf = require "perf"
 local as_nobody = require "spec.support.nobody"
 local util = require "spec.support.util"
 
--- Loaded while this process may still open files.
-for _, name in ipairs { "names", "event.refusal", "event.refusal.permission", "event.refusal.unavailable",
-  "event.refusal.invalid" } do
-  require("perf." .. name)
-end
-
 -- The result of opening an event: "CODE message", or "opened".
 local function try(event, opts)
   local ev, message, code = perf.open(event, opts)
@@ -63,7 +57,7 @@ describe("an ordinary user", function()
     assert.equal("EACCES context-switches: perf_event_open: Permission denied (kernel.perf_event_paranoid is 2; context "
       .. "switches happen in the kernel, so :u would count none; " .. sysctl_or_cap:format(1),
       as_nobody(2, try, "context-switches"))
-    assert.equal("0 context switches happen in the kernel, which exclude_kernel (:u) leaves out",
+    assert.equal("0 context switches happen in the kernel (exclude_kernel, :u, leaves that out)",
       as_nobody(2, count, "context-switches:u", kit.sleeps, 5))
   end)
 

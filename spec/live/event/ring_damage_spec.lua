@@ -1,5 +1,6 @@
 -- Rings with bytes that no kernel writes. The memory of a mapped ring is replaced by the spec's own, into which the spec writes
 -- like the kernel: data at data_head, then data_head. For the kernel the event no longer has a ring, so a wait ends with "EPIPE".
+-- Twice: rings are read in C, and LuaJIT has its own access to their records.
 local bytes = require "spec.support.bytes"
 local core = require "perf.core"
 local kit = require "testkit"

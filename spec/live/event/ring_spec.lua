@@ -105,7 +105,7 @@ describe("an Event's ring", function()
       raises("without aux_pages", function() ev:read_aux(0, 1) end)
     end)
 
-    it("before any call that reads, or that raises an error", function()
+    it("before it is read: without a ring these calls raise an error", function()
       local ev = faults(nil, false)
       for _, name in ipairs { "read_record", "read_raw", "records", "poll", "has_record", "drain", "read_aux" } do
         raises("call map() first", function() ev[name](ev) end)

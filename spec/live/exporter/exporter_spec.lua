@@ -284,11 +284,12 @@ describe("exporters over TLS", function()
   local dir
   before_each(function()
     requires { perf_open = "user", module = { "socket", "ssl" }, cmd = "openssl" }
-    dir = util.shell "mktemp -d":match "%S+"
-    assert.equal(0, select(2, util.shell(("cd %s && openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem "
-      .. "-days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost 2>/dev/null"):format(dir))))
+    dir = util.new_directory()
+    assert.equal(0, select(2, util.shell(("cd %s && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "
+      .. "-keyout key.pem -out cert.pem -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost "
+      .. "2>/dev/null"):format(dir))))
   end)
-  after_each(function() if dir then os.execute("rm -rf " .. dir) end end)
+  after_each(function() util.remove_directory(dir) end)
 
   -- One connection, one answer.
   local server = [[

@@ -1,4 +1,5 @@
---- Event names on this machine: the events that they resolve to open, and count what the name says.
+--- Event names on this machine: the events that they resolve to open, and count what the name says. Twice: names are text and
+-- files of the kernel, which are the same for each interpreter.
 local core = require "perf.core"
 local kit = require "testkit"
 local names = require "perf.names"

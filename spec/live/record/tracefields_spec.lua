@@ -1,4 +1,5 @@
--- perf.tracefields on records of this kernel: raw samples of tracepoints whose values are known.
+-- perf.tracefields on records of this kernel: raw samples of tracepoints whose values are known. Twice: formats are parsed in
+-- C, and 5.4 has integers.
 local kit = require "testkit"
 local util = require "spec.support.util"
 local core = require "perf.core"

@@ -1,5 +1,5 @@
 -- The story: infinity is a whole number for math.floor, so it passed as the number of a CPU or a process. perf.pool made a thread
--- that was not bound to any CPU, and the rest ended in errors of the library.
+-- that was not bound to any CPU, and other functions ended with errors inside the library.
 local perf = require "perf"
 local util = require "spec.support.util"
 

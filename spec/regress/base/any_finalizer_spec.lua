@@ -1,5 +1,5 @@
 -- The story: the finalizer of a channel took any userdata for a channel, and freed its content. Programs can get finalizers:
--- debug.getmetatable returns them.
+-- debug.getmetatable returns them. So did a later one, which counts collections for profiles of the heap.
 local core = require "perf.core"
 local perf = require "perf"
 
@@ -18,6 +18,7 @@ describe("an argument of a class's functions", function()
   it("may be of any type: the function raises an error, or does nothing", function()
     for _, ext in ipairs { "zstd", "bpf", "symbols", "tracefields", "pfm" } do pcall(require, "perf.ext." .. ext) end
     pcall(perf.profile, function() end)
+    pcall(perf.profile, { event = "heap", survived = 1 }, collectgarbage)
     local wrong = { NOTHING, {}, 1, "text", true, print, io.stdout, coroutine.create(function() end), core.channel(),
       core.layouts() }
     local n = 0

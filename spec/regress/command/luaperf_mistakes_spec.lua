@@ -58,7 +58,7 @@ describe("luaperf", function()
   end)
 
   it("suggests a kind for a misspelt one", function()
-    assert.equal("luaperf: no event matches 'hardwre'; did you mean 'hardware'?\n", try "luaperf list hardwre 2>&1")
+    assert.matches("^luaperf: no event matches 'hardwre'; did you mean 'hardware'%?", try "luaperf list hardwre 2>&1")
   end)
 
   it("names the same missing process in stat and in record, and the same empty event", function()
@@ -77,8 +77,8 @@ describe("luaperf", function()
   end)
 
   it("suggests what to use in place of a command of perf", function()
-    assert.equal("luaperf: unknown command 'top'; use luaperf record, then luaperf report\n"
-      .. "luaperf: luaperf --help lists them\n", try "luaperf top 2>&1")
+    assert.equal("luaperf: unknown command 'diff'; use luaperf report --diff\n"
+      .. "luaperf: luaperf --help lists them\n", try "luaperf diff 2>&1")
   end)
 
   it("suggests the command for a script without one", function()
@@ -92,6 +92,39 @@ describe("luaperf", function()
     assert.equal("luaperf: a.json: the file is empty\n", try ": >a.json; luaperf report a.json 2>&1")
     assert.matches("^total: 175,050,839\n", try "echo 'main;f 175050839' >a.folded; luaperf report a.folded 2>&1")
     assert.matches("--diff OLD NEW compares two files", try "echo 'f 1' >a.folded; luaperf report --diff a.folded 2>&1", 1, true)
+  end)
+
+  it("refuses an empty file whose name says that it has another format than folded stacks", function()
+    for _, name in ipairs { "a.data", "a.html", "a.lua" } do
+      assert.equal(("luaperf: %s: the file is empty\n"):format(name), try((": >%s; luaperf report %s 2>&1"):format(name, name)))
+    end
+    for _, name in ipairs { "a.folded", "a.txt", "a", "a.folded.gz" } do
+      assert.equal("total: 0\nno samples\n", try((": >%s; luaperf report %s 2>&1"):format(name, name)))
+    end
+  end)
+
+  it("says of a directory that it is one", function()
+    for _, command in ipairs { "stat", "record" } do
+      assert.equal("luaperf: d.lua: Is a directory\n", try(("mkdir d.lua; luaperf %s d.lua 2>&1"):format(command)))
+      assert.equal("luaperf: d: no program in PATH has this name, and here it is a directory\n",
+        try(("mkdir d; luaperf %s d 2>&1"):format(command)))
+    end
+  end)
+
+  it("names -o where the usual file cannot be made", function()
+    assert.equal("luaperf: luaperf.json: Is a directory (-o FILE names another file)\n",
+      try "mkdir luaperf.json; : >a.lua; luaperf record a.lua 2>&1")
+    assert.equal("luaperf: luaperf.json: Is a directory\n",
+      try "mkdir luaperf.json; : >a.lua; luaperf record -o luaperf.json a.lua 2>&1")
+  end)
+
+  it("names an option by its name here where memory is profiled", function()
+    for option, name in pairs { ["-g"] = "-g", ["--call-graph fp"] = "--call-graph", ["-F 9"] = "-F" } do
+      for _, event in ipairs { "alloc", "heap" } do
+        assert.equal(("luaperf: %s: %s is for events of the kernel, not for Lua's memory\n"):format(event, name),
+          try((": >a.lua; luaperf record -e %s %s a.lua 2>&1"):format(event, option)))
+      end
+    end
   end)
 
   it("names an interpreter that does not exist, or cannot load the module", function()

@@ -3,16 +3,11 @@
 -- same reason, when the events were refused, the message said that the program's file was not executable.
 local as_nobody = require "spec.support.nobody"
 
-for _, name in ipairs { "names", "event.refusal", "event.refusal.permission", "event.refusal.unavailable",
-  "event.refusal.invalid", "event.set", "command.record", "command.run", "command.terminal", "data.recorder", "data" } do
-  require("perf." .. name)
-end
-
 describe("luaperf record without permission", function()
   it("gives the reason for another user's process, and for the machine", function()
     requires { root = true, perf_open = true, nosan = true, cmd = "flock" }
     local words = { [3] = { "/bin/sh", "-c", ":" } }
-    for i, opts in ipairs { { pid = 1 }, { all_cpus = true }, {} } do
+    for i, opts in ipairs { { pid = { 1 } }, { all_cpus = true }, {} } do
       opts.timeout, opts.output, opts.events = 0.05, "/dev/null", "page-faults"
       assert.matches("^nil EACCES: [^\n]*: Permission denied %(kernel.perf_event_paranoid is 2[^()]*%)$", as_nobody(2, function()
         local status, message, code = require "perf.command.record".run(opts, words[i] or {}, {})

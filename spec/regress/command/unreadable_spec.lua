@@ -35,7 +35,10 @@ describe("a list of tracepoints without tracefs", function()
       assert.equal(pattern .. ": " .. select(2, nowhere:names()), message)
       assert.equal("ENOENT", code)
     end
-    assert.same({ "no event matches 'no-such'", "ENOENT" }, { select(2, command.run({}, { "no-such" })) })
+    assert.same({ "no event matches 'no-such'; " .. select(2, nowhere:names()), "ENOENT" },
+      { select(2, command.run({}, { "no-such" })) })
+    assert.same({ "heap: Lua's memory, not an event of the kernel: luaperf record -e heap script.lua", "ENOENT" },
+      { select(2, command.run({}, { "heap" })) })
   end)
 end)
 

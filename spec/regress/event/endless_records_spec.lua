@@ -28,7 +28,7 @@ function readers.set()
   return s
 end
 
--- A loop that causes a record, and more, for each that it reads.
+-- A loop that causes at least one more record for each that it reads.
 local function endless(ev, opts, fn)
   ev:enable()
   kit.touch_pages(2)

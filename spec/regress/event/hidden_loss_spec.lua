@@ -1,7 +1,7 @@
 -- The story: a ring that overflowed reported "0 lost". The kernel writes its `lost` record before the next record that fits, and
 -- if nothing came after the overflow there was none: 2,000 events in a ring of one page gave 127 records and lost() 0, by
 -- records, each and drain alike, unless the caller had put "lost" into read_format. A tally, a Group and a Set did not report
--- losses at all, and perf.record lost a tenth of 20,000 events and reported 0.
+-- losses at all, and perf.record lost a tenth of 20,000 events and reported 0. Twice: losses are counted in C.
 local kit = require "testkit"
 local opening = require "perf.event.open"
 local perf = require "perf"

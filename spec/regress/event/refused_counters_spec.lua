@@ -5,11 +5,6 @@ local machine = require "spec.support.machine"
 local perf = require "perf"
 local probe = require "perf.event.probe"
 
-for _, name in ipairs { "names", "event.refusal", "event.refusal.permission", "event.refusal.unavailable",
-  "event.refusal.invalid", "profile", "record", "data.recorder", "data.create" } do
-  require("perf." .. name)
-end
-
 describe("a hardware event that an ordinary user may not count", function()
   local here
 

@@ -7,13 +7,6 @@ local perf = require "perf"
 local as_nobody = require "spec.support.nobody"
 local util = require "spec.support.util"
 
-for _, name in ipairs { "names", "event.refusal", "event.refusal.permission", "event.refusal.unavailable",
-  "event.refusal.invalid", "bench", "measure.counting_profiler", "command", "command.stat", "command.options", "command.counters",
-  "command.run", "command.terminal", "base.file", "profile", "trace", "base.json", "data.recorder", "data",
-  "data.create" } do
-  require("perf." .. name)
-end
-
 local ONLY = "user space only: kernel.perf_event_paranoid is 2; run: sysctl kernel.perf_event_paranoid=1"
 
 -- A list of events, limited to those that exist here.
@@ -28,7 +21,7 @@ local function told(c, ...)
   return table.concat(lines, "\n")
 end
 
-local IN_KERNEL = "happen in the kernel, which exclude_kernel (:u) leaves out; " .. ONLY
+local IN_KERNEL = "happen in the kernel (exclude_kernel, :u, leaves that out); " .. ONLY
 local WANTED = ("page-faults:u value: %s\ncontext-switches:u nil: context switches %s\ntask-clock value: "):format(ONLY,
   IN_KERNEL)
 
@@ -118,7 +111,7 @@ describe("an event that counts nothing with :u", function()
 
   it("has a reason instead of a 0", function()
     requires { tracepoint = "sched:sched_switch" }
-    assert.equal("sched:sched_switch:u nil: this tracepoint is in the kernel, which exclude_kernel (:u) leaves out",
+    assert.equal("sched:sched_switch:u nil: this tracepoint is in the kernel (exclude_kernel, :u, leaves that out)",
       told(perf.measure("sched:sched_switch:u", kit.sleeps, 3), "sched:sched_switch:u"))
   end)
 

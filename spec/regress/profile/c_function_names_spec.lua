@@ -8,7 +8,7 @@ local function share(prof, name) return profiling.under(prof, name) / prof.total
 
 -- Runs f for longer and longer, until there are enough samples: an emulated machine takes them rarely.
 local function busy(f)
-  local clock, seconds = os.clock, 0.15
+  local clock, seconds = os.clock, 0.1
   local prof
   repeat
     prof = perf.profile({ event = "task-clock:u", freq = 1999 }, function()

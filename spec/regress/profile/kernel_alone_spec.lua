@@ -4,11 +4,6 @@ local kit = require "testkit"
 local perf = require "perf"
 local as_nobody = require "spec.support.nobody"
 
-for _, name in ipairs { "names", "event.refusal", "event.refusal.permission", "event.refusal.unavailable",
-  "event.refusal.invalid", "profile", "profile.collect", "kernel.host" } do
-  require("perf." .. name)
-end
-
 local function try(event)
   local prof, message, code = perf.profile({ event = event, period = 1 }, kit.touch_pages, 8)
   return prof and prof.event or code .. " " .. message

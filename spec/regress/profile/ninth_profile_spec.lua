@@ -1,5 +1,6 @@
--- The story: a program without LuaJIT's compiler (luajit -joff) had profiles of registers four times, and from the fifth on of
--- safe points: without compiled code the interpreter's structures are learned at each start, and each attempt counted as failed.
+-- The story: in a program without LuaJIT's compiler (luajit -joff), only the stacks of the first four profiles were unwound.
+-- Those of later ones were taken at safe points: without compiled code the interpreter's structures are learned at each start,
+-- and each attempt counted as failed.
 local util = require "spec.support.util"
 
 describe("many profiles in a program without the compiler", function()

@@ -1,5 +1,6 @@
 -- The story: a program ran out of memory under an address-space limit while it was profiled. On Lua 5.1, which does not collect
--- before it gives up, making the Profile failed too, with the heap full of garbage: the profile was lost.
+-- before it gives up, making the Profile failed too, with the heap full of garbage: the profile was lost. Then it was lost again:
+-- before the part that is tried twice, the stop set a new field and called two more functions, which needed memory too.
 --
 -- LuaJIT runs it without its compiler. Before July 2023 an allocation that fails in compiled code reads the frame at an old
 -- L->base (lj_err_mem), which is a crash if a table lies there: about 1 of 100 runs of this program did, and none of 600 with the

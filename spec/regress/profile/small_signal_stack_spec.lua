@@ -1,12 +1,13 @@
 -- The story: the signal handler runs on the thread's alternate stack, and the library used the program's, however small. Threads
 -- of Rust have 8 KB, as has each program that uses SIGSTKSZ. Unwinding compiled code takes more, and the kernel's saved registers
 -- take 3 KB: the handler overran the stack, and the program ended by SIGSEGV. So it did later, if the program set its small stack
--- while the profiler was running.
+-- while the profiler was running. So did the learner of PUC Lua's unwinder, whose handler unwinds at each machine instruction of
+-- a probe, before the first profile of a process.
 local kit = require "testkit"
 local perf = require "perf"
 local util = require "spec.support.util"
 
-local SMALL = 8192
+local SMALL = util.small_stack()
 
 local function work()
   local keep = {}
@@ -44,5 +45,19 @@ describe("a profiler in a thread with a small alternate stack", function()
       return ("%d %d"):format(rounds, kit.alternate_stack(false))
     end)
     assert.equal(("3 %d"):format(SMALL), said)
+  end)
+
+  it("uses a larger one for the first profile of a process", function()
+    requires { perf_open = true, paranoid = 2 }
+    util.with_tmpname(function(path)
+      util.write_file(path, ([[
+        local kit = require "testkit"
+        kit.alternate_stack(%d)
+        local prof = assert(require "perf".profile({ event = "page-faults:u", period = 1 }, function() kit.touch_pages(100) end))
+        io.write(tostring(prof.total >= 100), " ", kit.alternate_stack(false))
+      ]]):format(SMALL))
+      local said, status = util.shell(("%s %s"):format(util.lua(), path))
+      assert.same({ 0, ("true %d"):format(SMALL) }, { status, said })
+    end)
   end)
 end)

@@ -8,37 +8,15 @@
 -- object. The unwinder took any constant of the trace that a byte made look like a function, and showed functions that do not
 -- exist, with names like "?:329517". A side trace has no such constant, because its parent has compared the function already;
 -- there the frame was missing.
-local perf = require "perf"
+local page_fault = require "spec.support.page_fault"
 local profiling = require "spec.support.profiling"
 
-local PAGES = 65536 -- a multiple of all sizes of a page
+-- Makes a function of the lines.
+local function program(lines) return page_fault.program(table.concat(lines, "\n")) end
 
 describe("compiled code", function()
-  local ffi, at, size
-
-  before_each(function()
-    requires { lua = "luajit", registers = true, perf_open = true, nosan = true }
-    ffi = require "ffi"
-    pcall(ffi.cdef, [[
-      void *mmap(void *, size_t, int, int, int, long); int munmap(void *, size_t);
-      int frames_spec_drop(void *, size_t, int) __asm__("madvise");
-      void frames_spec_touch(void *, int, size_t) __asm__("memset");]])
-    size = PAGES
-    at = ffi.cast("char *", ffi.C.mmap(nil, size, 3, 0x22, -1, 0))
-  end)
-  after_each(function()
-    if at then ffi.C.munmap(at, size) end
-    at = nil
-  end)
-
-  -- Makes a function of the lines; FAULT stands for a statement with one page fault.
-  local function program(lines)
-    local text = "local C, at, size = ... " .. table.concat(lines, "\n")
-    return assert(loadstring(text:gsub("FAULT", "C.frames_spec_drop(at, size, 4) C.frames_spec_touch(at, 1, 1)"), "=program"))(
-      ffi.C, at, size)
-  end
-
-  local function profile(run, ...) return perf.profile({ event = "page-faults", period = 1 }, run, ...) end
+  before_each(page_fault.map)
+  after_each(page_fault.unmap)
 
   it("with many values on the C stack is shown on its lines", function()
     local LINES = 30
@@ -50,7 +28,7 @@ describe("compiled code", function()
     local first = #lines + 1
     for i = 1, LINES do lines[#lines + 1] = ("n = n + 1 list[n %% 64 + 1] = key(%d) FAULT"):format(i) end
     lines[#lines + 1] = "end end"
-    local prof = profile(program(lines), 500)
+    local prof = page_fault.profile(program(lines), 500)
     for i = first, first + LINES - 1 do
       assert.is_true(profiling.on_line(prof, i) >= 500, ("line %d: %s"):format(i, profiling.text(prof)))
     end
@@ -83,7 +61,7 @@ describe("compiled code", function()
       "end end",
       "return function(count) for _ = 1, count do work() end end",
     }
-    local prof = profile(run, 300)
+    local prof = page_fault.profile(run, 300)
     local chains = { ["leaf inner work main"] = 0, ["leaf work main"] = 0, ["inner work main"] = 0, ["work main"] = 0, main = 0 }
     local function name(line)
       if line == 2 then return "leaf" end
@@ -93,11 +71,11 @@ describe("compiled code", function()
     for _, sample in ipairs(prof:samples()) do
       local chain, last = {}, 0
       for i, frame in ipairs(sample.stack) do
-        if frame.name:find("program:", 1, true) == 1 then chain[#chain + 1], last = name(frame.line), i end
+        if page_fault.in_program(frame) then chain[#chain + 1], last = name(frame.line), i end
       end
       for i = 1, last do
         local frame = sample.stack[i]
-        assert.is_true(frame.kind ~= "lua" or frame.name:find("program:", 1, true) == 1, profiling.text(prof))
+        assert.is_true(frame.kind ~= "lua" or page_fault.in_program(frame), profiling.text(prof))
       end
       chain = table.concat(chain, " ")
       assert.is_true(last == 0 or chains[chain] ~= nil, ("%s: %s"):format(chain, profiling.text(prof)))

@@ -1,20 +1,17 @@
 -- The story: the call at the end of a compiled loop's body was shown in another function, on another line, as if that were
 -- exact. In `for i = 1, n do P() s = s + C.getppid() end`, 1,976 of 2,000 calls of getppid were shown in P. The compiler copies
 -- the recorded body to make the loop, and drops the copies of those snapshots after which no code can exit.
-local perf = require "perf"
+local page_fault = require "spec.support.page_fault"
 local profiling = require "spec.support.profiling"
 
-local PAGES = 65536 -- a multiple of all sizes of a page
-
 -- The body of a function with the parameter n, from line 3 on, and how many page faults each stack has for each unit of n. A
--- stack is given by the lines of its frames, from the innermost one. P() and the line C have one fault.
-local C = "C.loops_spec_drop(at, size, 4) C.loops_spec_touch(at, 1, 1)"
+-- stack is given by the lines of its frames, from the innermost one. P() and FAULT have one fault.
 local SHAPES = {
   { "two calls", "for i = 1, n do\nP()\nP()\nend", { ["1 4"] = 1, ["1 5"] = 1 } },
   { "three calls on one line", "for i = 1, n do\nP() P() P()\nend", { ["1 4"] = 3 } },
-  { "C calls", "for i = 1, n do\nC\nC\nend", { ["4"] = 1, ["5"] = 1 } },
-  { "a call, then a C call", "for i = 1, n do\nP()\nC\nend", { ["1 4"] = 1, ["5"] = 1 } },
-  { "a C call, then a call", "for i = 1, n do\nC\nP()\nend", { ["4"] = 1, ["1 5"] = 1 } },
+  { "C calls", "for i = 1, n do\nFAULT\nFAULT\nend", { ["4"] = 1, ["5"] = 1 } },
+  { "a call, then a C call", "for i = 1, n do\nP()\nFAULT\nend", { ["1 4"] = 1, ["5"] = 1 } },
+  { "a C call, then a call", "for i = 1, n do\nFAULT\nP()\nend", { ["4"] = 1, ["1 5"] = 1 } },
   { "a call, then a sum", "local s = 0 for i = 1, n do\nP()\nP()\ns = s + i\nend", { ["1 4"] = 1, ["1 5"] = 1 } },
   { "a call, then a store", "local t = {} for i = 1, n do\nP()\nP()\nt[i % 10] = i\nend", { ["1 4"] = 1, ["1 5"] = 1 } },
   { "a function that calls another", "local function Q() P() end\nfor i = 1, n do\nlocal a = i\nQ()\nQ()\nend",
@@ -40,7 +37,7 @@ local SHAPES = {
 local function lines_of(stack)
   local lines, exact = {}, true
   for _, frame in ipairs(stack) do
-    if frame.line and frame.name:find("program:", 1, true) == 1 then
+    if frame.line and page_fault.in_program(frame) then
       lines[#lines + 1] = frame.line
       exact = exact and not frame.lastline
     end
@@ -49,26 +46,11 @@ local function lines_of(stack)
 end
 
 describe("the last call of a compiled loop's body", function()
-  local ffi, at, size
-
-  before_each(function()
-    requires { lua = "luajit", registers = true, perf_open = true, nosan = true }
-    ffi = require "ffi"
-    pcall(ffi.cdef, [[
-      void *mmap(void *, size_t, int, int, int, long); int munmap(void *, size_t);
-      int loops_spec_drop(void *, size_t, int) __asm__("madvise");
-      void loops_spec_touch(void *, int, size_t) __asm__("memset");]])
-    size = PAGES
-    at = ffi.cast("char *", ffi.C.mmap(nil, size, 3, 0x22, -1, 0))
-  end)
-  after_each(function()
-    if at then ffi.C.munmap(at, size) end
-    at = nil
-  end)
+  before_each(page_fault.map)
+  after_each(page_fault.unmap)
 
   local function program(body)
-    local text = "local C, at, size = ... local function P() C end return function(n)\n\n" .. body .. "\nend"
-    return assert(loadstring(text:gsub("C\n", C .. "\n"):gsub("C end return", C .. " end return"), "=program"))(ffi.C, at, size)
+    return page_fault.program("local function P() FAULT end return function(n)\n\n" .. body .. "\nend")
   end
 
   for _, shape in ipairs(SHAPES) do
@@ -76,7 +58,7 @@ describe("the last call of a compiled loop's body", function()
 
     it("is on its line: " .. title, function()
       local run = program(body)
-      local prof = perf.profile({ event = "page-faults", period = 1 }, run, 1000)
+      local prof = page_fault.profile(run, 1000)
       local got = {}
       for _, s in ipairs(prof:samples()) do
         local lines = lines_of(s.stack)
@@ -90,7 +72,7 @@ describe("the last call of a compiled loop's body", function()
     it("is not on another line in code from before the profiler's start: " .. title, function()
       local run = program(body)
       run(1000)
-      local prof = perf.profile({ event = "page-faults", period = 1 }, run, 1000)
+      local prof = page_fault.profile(run, 1000)
       local got, most = {}, {}
       for lines, n in pairs(per_unit) do
         local line = tonumber(lines:match "%d+$")

@@ -1,13 +1,13 @@
 -- The story: a client's traceparent of 8,000 bytes with spaces within kept an nginx worker for 0.1 s, and three lines of
--- tracestate for a second: the patterns that removed spaces at the ends took time by the square of the spaces. With the megabytes
--- of these specs that takes hours. And a list that contains another value than texts raised an error; it is ignored now.
+-- tracestate for a second: the patterns that removed spaces at the ends took time by the square of the spaces. With the megabyte
+-- of these specs that takes an hour. And a list that contains another value than texts raised an error; it is ignored now.
 local format = require "perf.base.format"
 local perf = require "perf"
 local trim = require "perf.base.trim"
 
 local TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 local PARENT = ("00-%s-%s-01"):format(TRACE, SPAN)
-local SPACES = (" "):rep(2 ^ 22)
+local SPACES = (" "):rep(2 ^ 20)
 
 describe("trim", function()
   it("removes spaces at the ends only", function()

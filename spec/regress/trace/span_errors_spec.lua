@@ -57,8 +57,8 @@ describe("an error in tracer:span", function()
     local code = [[
       local t = require "perf".tracer {events = false, exporter = function(list) s = list[1] end}
       local ok, err = pcall(t.span, t, "x", function()
-        local list = {}
-        for i = 1, 1e9 do list[i] = ("x"):rep(1e7) .. i end
+        local list, large = {}, ("x"):rep(1e6)
+        for i = 1, 1e9 do list[i] = large .. i end
       end)
       collectgarbage()
       t:flush()

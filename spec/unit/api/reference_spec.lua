@@ -41,13 +41,17 @@ return M]],
 static int l_id(lua_State *L)
 {
 }]],
+  ["spec/fault/rows.lua"] = [[
+require "perf".open("x"):close()
+return {{name = "perf.open"}, {name = "Event:id"}, {name = "Event:close"}}]],
 }
 
 -- The output and the status of the tool; `changes` are replacements in files, by path.
 local function reference(changes, arguments)
   local text, status, page
   util.with_directory(function(dir)
-    os.execute(("cd %s && mkdir -p tools doc csrc/binding/event csrc/ext lua/perf/api lua/perf/event lua/resty"):format(dir))
+    os.execute(("cd %s && mkdir -p tools doc csrc/binding/event csrc/ext lua/perf/api lua/perf/event lua/resty spec/fault")
+      :format(dir))
     for path, content in pairs(tree) do
       for from, to in pairs(changes and changes[path] or {}) do
         local a, b = assert(content:find(from, 1, true))
@@ -62,6 +66,7 @@ local function reference(changes, arguments)
 end
 
 local lua, c, api = "lua/perf/event/init.lua", "csrc/binding/event/event.c", "lua/perf/api/init.lua"
+local rows = "spec/fault/rows.lua"
 
 local function rejects(expected, changes)
   local text, status = reference(changes)
@@ -119,8 +124,13 @@ describe("the reference's check", function()
     rejects(lua .. ":5: perf.open: options belong in perf.api.options", { [lua] = doc, [api] = row, [options] = declared })
   end)
 
+  it("rejects a public function or method that make faults does not call", function()
+    rejects("spec/fault/rows: Event:id has no row", { [rows] = { ["Event:id"] = "Event:fd" } })
+  end)
+
   it("reads the functions of resty.perf from the guide", function()
-    local guide = { ["doc/openresty.md"] = { ["Methods"] = "Methods\n=======\n\nstart, stop\n-----------" } }
+    local guide = { ["doc/openresty.md"] = { ["Methods"] = "Methods\n=======\n\nstart, stop\n-----------" },
+      [rows] = { ["{{"] = '{{name = "resty.perf.start"}, {name = "resty.perf.stop"}, {' } }
     local text, status = reference(guide)
     assert.equal(1, status)
     assert.equal("lua/perf/api: resty.perf.start has no docstring\nlua/perf/api: resty.perf.stop has no docstring\n", text)

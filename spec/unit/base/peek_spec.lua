@@ -37,6 +37,7 @@ describe("a look at memory", function()
           assert.equal(kit.peek(ending - 100, n), core.peek(ending - 100, n, how))
           assert.equal(kit.peek(ending + 4 - n, n), core.peek(ending + 4 - n, n, how))
           assert.equal(n > 4 and "fails" or "reads", core.peek(ending, n, how) and "reads" or "fails")
+          assert.equal(n > 0 and "fails" or "reads", core.peek(ending + 5 - n, n, how) and "reads" or "fails") -- its last byte
         end
         for _, kind in ipairs { "unmapped", "guarded", "file" } do
           local at = kit.region(kind)

@@ -1,4 +1,4 @@
--- Compressed records: one stream of zstd over a file's records, cut anywhere.
+-- Compressed records: one stream of zstd over a file's records, cut anywhere. Twice: C decompresses them.
 local data = require "perf.data"
 local perfdata = require "spec.support.perfdata"
 local util = require "spec.support.util"

@@ -1,3 +1,4 @@
+-- Twice: numbers are the same in Lua 5.1 to LuaJIT, and have a subtype in Lua 5.3 and 5.4.
 local folded = require "perf.profile.report.folded"
 local profiles = require "spec.support.profiles"
 

@@ -1,4 +1,5 @@
--- pprof's files, decoded by a separate decoder; spec/reports reads them with go tool pprof.
+-- pprof's files, decoded by a separate decoder; spec/reports reads them with go tool pprof. Twice: numbers are the
+-- same in Lua 5.1 to LuaJIT, and have a subtype in Lua 5.3 and 5.4.
 local profiles = require "spec.support.profiles"
 
 -- The fields of a message: array of {number, value}, where value is a number or the bytes.

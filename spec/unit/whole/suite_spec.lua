@@ -21,7 +21,7 @@ describe("suite.sh", function()
       it("a", function() end)
       it("b", function() requires{ncpu = 100000} end)]]
     assert.equal(0, status)
-    assert.matches("\n    1 for want of 100000 CPUs\n", output, 1, true)
+    assert.matches("\n    1 for lack of 100000 CPUs\n", output, 1, true)
     assert.matches("\n1 passed, 0 failed, 1 skipped\n$", output)
   end)
 

@@ -1,0 +1,362 @@
+-- Allocations by Lua line: of lines whose bytes are known from the interpreter's own count, `collectgarbage "count"`.
+local kit = require "testkit"
+local perf = require "perf"
+local profiling = require "spec.support.profiling"
+local util = require "spec.support.util"
+
+local next_line = profiling.next_line
+local line = {}
+local jit = rawget(_G, "jit")
+
+-- The weight on the line of a function, by its name, since other files have such lines too; without what the compiler allocates
+-- there for itself.
+local function own(prof, name)
+  local sum = 0
+  for _, s in ipairs(prof:samples()) do
+    local frame = profiling.place(s.stack)
+    if frame and frame.line == line[name] and frame.func:find(name, 1, true) and s.stack[1].name ~= "(JIT compiler)" then
+      sum = sum + s.weight
+    end
+  end
+  return sum
+end
+
+local create = coroutine.create
+-- Each line makes objects that stay reachable, so that compiled code cannot do without them.
+local sink = {}
+line.tables = next_line()
+local function tables() for i = 1, 200 do sink[i] = { i, i + 1, i + 2 } end end
+line.closures = next_line()
+local function closures()
+  for i = 1, 200 do
+    sink[i] = function() return sink, i end
+  end
+end
+line.closures = line.closures + 2
+line.texts = next_line()
+local function texts(at) for i = 1, 200 do sink[i] = at .. "some text " .. i end end
+line.rep = next_line()
+local function rep(at) for i = 1, 20 do sink[i] = (at .. "x"):rep(1000 + i) end end
+line.arrays = next_line()
+local function arrays() for i = 1, 100 do local t = {} for k = 1, 30 do t[k] = k end sink[i] = t end end
+line.gsub = next_line()
+local function gsub(at) for i = 1, 20 do sink[i] = ("abc"):gsub(".", (at .. i):rep(300)) end end
+line.coroutines = next_line()
+local function coroutines() for i = 1, 50 do sink[i] = create(tables) end end
+
+-- Those that allocate what they keep, and nothing more. An array that grows frees what it had, and so does a library's buffer.
+local parts = { tables = tables, closures = closures, texts = texts, coroutines = coroutines }
+local names = {}
+for name in pairs(parts) do names[#names + 1] = name end
+table.sort(names)
+
+-- Runs all parts; adds the bytes of each to `known`, if it is given.
+local function run(at, known)
+  for _, name in ipairs(names) do
+    local before = collectgarbage "count"
+    parts[name](at)
+    if known then known[name] = (known[name] or 0) + (collectgarbage "count" - before) * 1024 end
+  end
+end
+
+local function without_collector(fn, ...)
+  collectgarbage()
+  collectgarbage "stop"
+  local ok, err = pcall(fn, ...)
+  collectgarbage "restart"
+  if not ok then error(err, 0) end
+end
+
+describe("a profile of allocations", function()
+  before_each(function()
+    requires { registers = true }
+    for i = 1, 200 do sink[i] = false end
+  end)
+
+  it("has the bytes of each line", function()
+    local known, prof, whole = {}, nil, 0
+    for _, name in ipairs(names) do known[name] = 0 end
+    run "warm" -- the compiler works before, and the string table grows
+    without_collector(function()
+      local p = assert(perf.profiler { event = "alloc", period = 1 })
+      assert(p:start())
+      run("first", known)
+      arrays()
+      rep "first"
+      prof = assert(p:stop())
+    end)
+    for _, name in ipairs(names) do
+      whole = whole + known[name]
+      local found = own(prof, name)
+      -- A line's own count also has the code that was compiled meanwhile, for its callers.
+      assert(math.abs(found - known[name]) <= 0.01 * known[name] + (jit and 1500 or 0),
+        ("%s: %d of %d bytes\n%s"):format(name, found, known[name], profiling.text(prof)))
+    end
+    assert.equal(prof.total, profiling.sum(prof))
+    assert(own(prof, "arrays") >= 100 * 30 * 8, profiling.text(prof))
+    assert(own(prof, "rep") >= 20 * 5000, profiling.text(prof))
+    local left = prof.total - whole - own(prof, "arrays") - own(prof, "rep")
+    assert(left >= 0 and left < 0.01 * whole + 5000, profiling.text(prof))
+    assert.equal("bytes", prof.unit)
+    assert.equal(1, prof.period)
+    assert.equal(prof.blocks.allocated_blocks, prof.sample_count)
+  end)
+
+  it("counts to the byte what the interpreter's own count moves by", function()
+    if jit then jit.off(true) end -- the compiler would allocate between the two readings
+    for _, period in ipairs { 1, 1000, 524288 } do
+      local p = assert(perf.profiler { event = "alloc", period = period })
+      local moved
+      assert(p:start())
+      local before = collectgarbage "count"
+      for i = 1, 5 do
+        run("round" .. i)
+        collectgarbage()
+      end
+      moved = (collectgarbage "count" - before) * 1024
+      p.sampler:stop()
+      local blocks = assert(p:stop()).blocks
+      assert.equal(moved, blocks.allocated_bytes - blocks.freed_bytes)
+    end
+  end)
+
+  it("shows callers, coroutines under their resumers, zones and functions of C", function()
+    local co = coroutine.wrap(function() return gsub "co" end)
+    local prof = assert(perf.profile({ event = "alloc", period = 1, coroutines = "resumer" }, function()
+      perf.zone("work", co)
+    end))
+    local least = 20 * 3 * 300
+    assert(profiling.under(prof, "gsub", "string.gsub") >= least, profiling.text(prof))
+    local zone = prof:top().zones[1]
+    assert.equal("work", zone.name)
+    assert(zone.self >= least)
+    local deep = prof:samples()[1].stack
+    assert(deep[#deep].name:find "main chunk" or #deep > 3, profiling.text(prof))
+  end)
+
+  -- The weight of n bytes is right on average: of 60 profiles the mean is within four and a half standard errors.
+  it("estimates without bias, beside large blocks and arrays that grow", function()
+    local PERIOD, TIMES = 20000, 60
+    local sum, squares, whole, blocks, counted = 0, 0, 0, 0, 0
+    local large = ("y"):rep(60000)
+    for n = 1, TIMES do
+      local prof = assert(perf.profile({ event = "alloc", period = PERIOD }, function()
+        run("sample" .. n)
+        for i = 1, 10 do sink[i] = large .. n .. i end
+      end))
+      local weight = 0
+      for _, s in ipairs(prof:samples()) do weight, counted = weight + s.weight, counted + s.count end
+      local ratio = weight / prof.total
+      sum, squares, whole = sum + ratio, squares + ratio * ratio, whole + prof.total
+      blocks = blocks + prof.blocks.allocated_blocks
+    end
+    local mean = sum / TIMES
+    local deviation = math.sqrt(squares / TIMES - mean * mean)
+    local expected = math.sqrt(PERIOD / (whole / TIMES))
+    assert(math.abs(mean - 1) < 4.5 * expected / math.sqrt(TIMES), ("mean %.4f"):format(mean))
+    assert(deviation < 1.5 * expected, ("deviation %.4f of %.4f"):format(deviation, expected))
+    -- Small blocks are seldom samples, and each of these stands for many.
+    assert(math.abs(counted / blocks - 1) < 0.35, ("%d of %d blocks"):format(counted, blocks))
+  end)
+
+  it("is the sum of what two profilers at once see, and ends in any order", function()
+    local a = assert(perf.profiler { event = "alloc", period = 1 })
+    local b = assert(perf.profiler { event = "alloc", period = 1 })
+    assert(a:start())
+    tables()
+    assert(b:start())
+    texts "two"
+    local first = assert(a:stop())
+    rep "two"
+    local second = assert(b:stop())
+    assert(own(first, "tables") > 0)
+    assert(own(first, "texts") > 0)
+    assert.equal(0, own(first, "rep"))
+    assert.equal(0, own(second, "tables"))
+    assert.equal(own(first, "texts"), own(second, "texts"))
+    assert.is_true(own(second, "rep") >= 20 * 3000, profiling.text(second))
+  end)
+
+  it("gives the allocator back, also when it begins within another one that is removed first", function()
+    local prof = assert(perf.profile({ event = "alloc", period = 1 }, tables))
+    local again = assert(perf.profile({ event = "alloc", period = 1 }, tables))
+    assert.equal(own(prof, "tables"), own(again, "tables"))
+    local outer = assert(perf.profiler { event = "alloc", period = 1 })
+    assert(kit.unwind.learn()) -- puts an allocator of its own before ours, and takes it away
+    assert(outer:start())
+    assert(kit.unwind.learn())
+    tables()
+    assert.equal(own(prof, "tables"), own(assert(outer:stop()), "tables"))
+  end)
+
+  it("raises the function's error, with the profiler stopped", function()
+    assert.equal("mine", util.message_of(function() perf.profile("alloc", function() error("mine", 0) end) end))
+    assert(perf.profile("alloc", tables))
+  end)
+
+  it("does not profile the child of a fork, which can begin anew", function()
+    local p = assert(perf.profiler { event = "alloc", period = 1 })
+    assert(p:start())
+    local found = util.in_child(function()
+      tables()
+      local _, _, code = p:stop()
+      local prof = assert(perf.profile({ event = "alloc", period = 1 }, texts, "child"))
+      return ("%s %s %s"):format(code, tostring(own(prof, "texts") > 0), tostring(own(prof, "tables")))
+    end)
+    assert.equal("ECHILD true 0", found)
+    assert(p:stop())
+  end)
+
+  it("refuses options of the kernel's events", function()
+    for _, case in ipairs { { pid = 1 }, { freq = 99 }, { native = true }, { timeline = true }, { filter = "a > 1" },
+      { coroutines = "creator" } } do
+      case.event = "alloc"
+      local p, message, code = perf.profiler(case)
+      assert.equal(nil, p)
+      assert(message:find("^alloc: "), message)
+      assert.equal("EINVAL", code)
+    end
+    util.check_mistakes {
+      ["'survived' is for the event heap"] = function() perf.profiler { event = "alloc", survived = 1 } end,
+      ["'survived'"] = function() perf.profiler { event = "heap", survived = -1 } end,
+      ["'period'"] = function() perf.profiler { event = "alloc", period = 0 } end,
+    }
+  end)
+end)
+
+describe("a profile of the heap", function()
+  local kept
+  line.leak = next_line()
+  local function leak(i) kept[i] = { i, i, i, i } return kept end
+  line.garbage = next_line()
+  local function garbage(i) sink[1] = { i, i, i, i } end
+
+  local function work(from, to)
+    for i = from, to do
+      leak(i)
+      garbage(i)
+    end
+  end
+
+  before_each(function()
+    requires { registers = true }
+    kept = {}
+  end)
+
+  it("has the blocks that were not freed, by the line that allocated them", function()
+    work(1, 300) -- compiled before
+    kept = {}
+    for i = 1, 1000 do kept[i] = false end
+    local each
+    without_collector(function()
+      local before = collectgarbage "count"
+      leak(1)
+      each = (collectgarbage "count" - before) * 1024
+    end)
+    local prof = assert(perf.profile({ event = "heap", period = 1 }, function()
+      work(1, 1000)
+      collectgarbage()
+      collectgarbage()
+    end))
+    -- A trace may be left after it has made a table, which the interpreter then makes again.
+    local found = own(prof, "leak") / each
+    assert(found >= 1000 and found <= 1002, profiling.text(prof))
+    assert(own(prof, "garbage") <= each, profiling.text(prof)) -- the last one
+    assert.equal(prof.total, profiling.sum(prof))
+  end)
+
+  it("can leave out what has not survived collections", function()
+    local prof = assert(perf.profile({ event = "heap", period = 1, survived = 2 }, function()
+      collectgarbage "stop"
+      work(1, 500)
+      sink[1] = nil
+      for _ = 1, 3 do collectgarbage() end
+      collectgarbage "stop"
+      for i = 501, 1000 do garbage(i) end
+    end))
+    collectgarbage "restart"
+    assert(own(prof, "leak") > 500 * 4 * 8, profiling.text(prof))
+    assert.equal(0, own(prof, "garbage"))
+  end)
+
+  it("estimates the live bytes from samples", function()
+    local sum, TIMES = 0, 40
+    for _ = 1, TIMES do
+      kept = {}
+      local prof = assert(perf.profile({ event = "heap", period = 5000 }, function()
+        work(1, 2000)
+        collectgarbage()
+      end))
+      sum = sum + own(prof, "leak")
+    end
+    local exact = assert(perf.profile({ event = "heap", period = 1 }, function()
+      kept = {}
+      work(1, 2000)
+      collectgarbage()
+    end))
+    local known = own(exact, "leak")
+    assert(math.abs(sum / TIMES / known - 1) < 4.5 * math.sqrt(5000 / known / TIMES) + 0.02,
+      ("%.0f of %.0f"):format(sum / TIMES, known))
+  end)
+
+  it("follows blocks through many collections with a table that grows and shrinks", function()
+    -- So that the table of strings has its final size. A collection that begins within `leak` would resize it there.
+    for _ = 1, 10 do collectgarbage() end
+    local prof = assert(perf.profile({ event = "heap", period = 1 }, function()
+      for round = 1, 20 do
+        kept = {}
+        work(1, 400 * round)
+        collectgarbage()
+      end
+      kept = {}
+      sink[1] = nil
+      collectgarbage()
+      collectgarbage()
+    end))
+    assert.equal(0, own(prof, "leak"))
+    local left = prof.total - profiling.under(prof, "collectgarbage") -- which may resize the table of strings
+    assert(left < 20000, profiling.text(prof))
+  end)
+end)
+
+-- A program that ends while its allocations are profiled: the interpreter frees its memory by the allocator that it began with.
+describe("the end of a program whose allocations are profiled", function()
+  before_each(function() requires { registers = true } end)
+
+  local endings = {
+    ["without a stop"] = "",
+    ["with an error"] = "error 'an error'",
+    ["by os.exit"] = "os.exit(3)",
+    ["by os.exit, with the state closed"] = "os.exit(3, true)",
+    ["with a stop in a finalizer"] = [[
+      local object = newproxy and newproxy(true) or setmetatable({}, {})
+      getmetatable(object).__gc = function() p:stop() end
+      if not newproxy then setmetatable(object, { __gc = function() p:stop() end }) end
+      keep = object]],
+    ["with a start in a finalizer"] = [[
+      local function again() local q = perf.profiler "alloc"; keep = q and q:start() end
+      local object = newproxy and newproxy(true) or setmetatable({}, { __gc = again })
+      if newproxy then getmetatable(object).__gc = again end
+      keep = object]],
+    ["twice"] = "q = perf.profiler { event = 'heap', period = 100 }; q:start(); p:stop()",
+  }
+  for name, ending in pairs(endings) do
+    it(name, function()
+      util.with_tmpname(function(path)
+        util.write_file(path, ([[
+          perf = require "perf"
+          p = assert(perf.profiler { event = "%s", period = 1 })
+          assert(p:start())
+          kept = {}
+          for i = 1, 1000 do kept[i] = { i } end
+          io.write "done "
+          %s
+        ]]):format(name == "twice" and "alloc" or "heap", ending))
+        local output, status = util.shell(util.lua() .. " " .. path)
+        assert(output:find("done ", 1, true), output)
+        local expected = ending:find "os.exit" and 3 or name:find "error" and 1 or 0
+        assert.equal(expected, status, output)
+      end)
+    end)
+  end
+end)

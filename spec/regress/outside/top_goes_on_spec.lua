@@ -1,0 +1,29 @@
+-- The story: luaperf top started its profiler anew for each interval, which loads the BPF program and searches the memory of the
+-- process.
+local core = require "perf.core"
+local perf = require "perf"
+
+it("luaperf top starts its profiler once, unless it has seen very many stacks", function()
+  local calls, memory = {}, 1
+  local function note(name)
+    return function()
+      calls[#calls + 1] = name
+      return { memory = memory, top = function() return "" end }
+    end
+  end
+  local fake = { start = function() calls[#calls + 1] = "start" return true end, stop = note "stop", snapshot = note "snapshot",
+    close = function() end }
+  local profiler, write = perf.profiler, require "perf.command.terminal".write
+  finally(function() perf.profiler, require "perf.command.terminal".write = profiler, write end)
+  perf.profiler = function() return fake end
+  require "perf.command.terminal".write = function() return true end
+  local function top()
+    calls = {}
+    return assert(require "perf.command.top".run({ pid = { core.pid() }, delay = 0.001, times = 3 }, {}, {}))
+  end
+  assert.equal(0, top())
+  assert.same({ "start", "snapshot", "snapshot", "stop" }, calls)
+  memory = 2 ^ 30
+  assert.equal(0, top())
+  assert.same({ "start", "snapshot", "stop", "start", "snapshot", "stop", "start", "stop" }, calls)
+end)
