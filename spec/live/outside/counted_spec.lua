@@ -30,6 +30,17 @@ local function at(prof, ...)
   return sum
 end
 
+-- Each of these numbers of samples was expected. A profiler that is slower than the program loses some of them, and all that it
+-- lost are among these; but none is in another place.
+local function check_all(found, expected, dropped, text)
+  local sum, all = dropped, 0
+  for i, n in ipairs(expected) do
+    assert.is_true(found[i] <= n, text)
+    sum, all = sum + found[i], all + n
+  end
+  assert.equal(all, tonumber(sum), text)
+end
+
 describe("samples that are counted in the kernel", function()
   before_each(function()
     outside.requires { tracepoint = event }
@@ -51,10 +62,8 @@ describe("samples that are counted in the kernel", function()
     end)
     local text = profiling.text(prof)
     assert.equal(3300, a.samples, text)
-    assert.equal(0, a.dropped, text)
-    assert.equal(1100, profiling.on_line(prof, first), text)
-    assert.equal(2200, profiling.on_line(prof, first + 1), text)
-    assert.equal(2400, profiling.under(prof, "one"), text)
+    check_all({ profiling.on_line(prof, first), profiling.on_line(prof, first + 1) }, { 1100, 2200 }, a.dropped, text)
+    check_all({ profiling.under(prof, "one"), profiling.under(prof, "other") }, { 2400, 900 }, a.dropped, text)
   end)
 
   -- Each function lies where the one before it was, has the same size, and differs in its name alone.
@@ -73,9 +82,9 @@ describe("samples that are counted in the kernel", function()
         end
       end
     end)
-    local text = profiling.text(prof)
-    assert.equal(0, a.dropped, text)
-    for i = 1, 9 do assert.equal(300 * i, at(prof, "name" .. i), text) end
+    local found, expected = {}, {}
+    for i = 1, 9 do found[i], expected[i] = at(prof, "name" .. i), 300 * i end
+    check_all(found, expected, a.dropped, profiling.text(prof))
   end)
 
   -- A trace may be gone before its lines are read, and its samples may be lost; but no function has those of another.

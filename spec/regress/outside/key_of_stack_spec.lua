@@ -43,8 +43,13 @@ describe("the key of a stack, outside", function()
         end
       end
     end)
-    local lines, text = by_line(prof), profiling.text(prof)
-    for line = 2, 10 do assert.equal(300 * line, lines[line], text) end
+    -- A profiler that is slower than the program loses samples, but none is on another line.
+    local lines, text, sum = by_line(prof), profiling.text(prof), prof.accounting.dropped
+    for line = 2, 10 do
+      assert.is_true(lines[line] <= 300 * line, text)
+      sum = sum + lines[line]
+    end
+    assert.equal(300 * 54, tonumber(sum), text)
   end
 
   it("tells functions apart that differ in the lines of their instructions", function() check "" end)
