@@ -56,7 +56,7 @@ describe("resty.perf's peers of waits", function()
         i > 200 and ("x"):rep(3000) or "/12")
     end
     util.write_file(s.dir .. "/urls", table.concat(urls))
-    assert(os.execute("curl -s -m 60 -K " .. s.dir .. "/urls"))
+    util.execute("curl -s -m 60 -K " .. s.dir .. "/urls")
     s:wait(function()
       s:load("/socket?name=127.0.0.1", 20, 2)
       return s:get "/peers":find("/socket connect 127.0.0.1:9\n", 1, true)

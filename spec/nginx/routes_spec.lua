@@ -1,5 +1,6 @@
 -- Routes that clients make up, and a dictionary that is too small.
 local server = require "spec.nginx.server"
+local util = require "spec.support.util"
 
 describe("resty.perf's routes", function()
   local s
@@ -23,7 +24,7 @@ describe("resty.perf's routes", function()
     local f = assert(io.open(path, "w"))
     f:write(table.concat(urls, "\noutput = /dev/null\n"), "\noutput = /dev/null\n")
     f:close()
-    assert(os.execute("curl -s -m 20 --config " .. path))
+    util.execute("curl -s -m 20 --config " .. path)
   end
 
   local function routes()

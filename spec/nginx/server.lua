@@ -89,7 +89,7 @@ local running = {}
 function M.start(opts)
   local dir = os.tmpname()
   os.remove(dir)
-  assert(os.execute("mkdir -m 755 " .. dir))
+  util.execute("mkdir -m 755 " .. dir)
   local self = setmetatable({ dir = dir, opts = opts }, Server)
   if opts.prepare then opts.prepare(dir) end
   local nginx = ("$(command -v nginx) -p %s -c %s/nginx.conf -e %s/error.log"):format(dir, dir, dir)

@@ -25,7 +25,7 @@ end
 -- everybody may read what is in it then.
 function M.copied(dir)
   local modules = os.getenv "LUA_CPATH":match "^[^?]*"
-  assert(os.execute(("cp -r %s/lua %s/bin %s/. %s && chmod -R a+rX %s"):format(here, here, modules, dir, dir)))
+  util.execute(("cp -r %s/lua %s/bin %s/. %s && chmod -R a+rX %s"):format(here, here, modules, dir, dir))
   local lua_path = ("LUA_PATH='%s/lua/?.lua;%s/lua/?/init.lua;;'"):format(dir, dir)
   local lua_cpath = ("LUA_CPATH='%s/?.so;;'"):format(dir)
   return function(command) return run(lua_path, lua_cpath, dir, dir, command) end

@@ -162,6 +162,13 @@ function util.shell(command)
   return output, status > 128 and 128 - status or status
 end
 
+--- Runs a shell command, and raises an error if it fails. `assert(os.execute(...))` asserts nothing on LuaJIT and Lua 5.1, where
+-- os.execute returns a number.
+function util.execute(command)
+  local result = os.execute(command)
+  if result ~= true and result ~= 0 then error("failed: " .. command, 2) end
+end
+
 --- The interpreter that runs this spec, as a word of a shell command. The environment lets it find the tree's modules.
 function util.lua()
   local i = 0

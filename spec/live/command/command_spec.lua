@@ -304,7 +304,7 @@ describe("perf.auto", function()
     with_directory(function(dir)
       util.write_file(dir .. "/a.lua", "for i = 1, 1e5 do tostring(i) end")
       local copied = luaperf.copied(dir)
-      assert(os.execute("chmod 777 " .. dir))
+      util.execute("chmod 777 " .. dir)
       local text = as_nobody(2, function()
         assert.is_true(core.euid() ~= 0)
         return copied "$LUA -lperf.auto a.lua; luaperf stat ls"

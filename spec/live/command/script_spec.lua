@@ -38,7 +38,7 @@ describe("a script under luaperf", function()
     with_directory(function(dir)
       local chdir = "assert(require('testkit').chdir('sub'))"
       util.write_file(dir .. "/a.lua", chdir)
-      assert(os.execute("mkdir " .. dir .. "/sub"))
+      util.execute("mkdir " .. dir .. "/sub")
       local output, status = shell(dir, "luaperf record -o a.html a.lua; luaperf stat -o a.json a.lua; ls sub *.html *.json; "
         .. "PERF_MODE=stat PERF_OUTPUT=b.json $LUA -lperf.auto a.lua; ls sub *.json")
       assert.equal(0, status, output)

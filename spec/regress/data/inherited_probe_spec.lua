@@ -29,7 +29,9 @@ describe("a probe by name", function()
     local _, path, symbol = kit.probe_place()
     util.with_tmpname(function(name)
       local file = name .. ".data"
-      local code = [[require "testkit".probe(37) os.exit(os.execute "sh -c 'sh -c true && ls / >/dev/null'" and 7)]]
+      local code = [[require "testkit".probe(37)
+        require "spec.support.util".execute "sh -c 'sh -c true && ls / >/dev/null'"
+        os.exit(7)]]
       local r = assert(perf.record({util.lua(), "-e", code},
         {events = {assert(perf.uprobe {path = path, symbol = symbol})}, inherit = false, output = file}))
       os.remove(file)

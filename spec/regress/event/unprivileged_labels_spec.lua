@@ -70,7 +70,7 @@ describe("counts of user space alone", function()
 
   it("say so in luaperf stat, for any events", function()
     util.with_directory(function(dir)
-      assert(os.execute("chmod 777 " .. dir))
+      util.execute("chmod 777 " .. dir)
       for i, events in ipairs { "page-faults,context-switches,task-clock", "" } do
         local file = ("%s/%d.json"):format(dir, i)
         as_nobody(2, function()
@@ -89,7 +89,7 @@ describe("counts of user space alone", function()
 
   it("mark recordings by a clock, which have no samples of the kernel", function()
     util.with_directory(function(dir)
-      assert(os.execute("chmod 777 " .. dir))
+      util.execute("chmod 777 " .. dir)
       local path = dir .. "/perf.data"
       as_nobody(2, function() assert(perf.record({ "true" }, { events = "cpu-clock", output = path })) end)
       local file = assert(perf.data.open(path))

@@ -12,7 +12,7 @@ local function zstd(bytes)
   local packed
   util.with_tmpname(function(path)
     util.write_file(path, bytes)
-    assert(os.execute(("zstd -q -f '%s' -o '%s.zst'"):format(path, path)))
+    util.execute(("zstd -q -f '%s' -o '%s.zst'"):format(path, path))
     packed = util.read_file(path .. ".zst")
     os.remove(path .. ".zst")
   end)

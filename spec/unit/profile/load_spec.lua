@@ -85,7 +85,7 @@ describe("a pipe", function()
   local function through_fifo(path)
     local list, message, code
     util.with_directory(function(dir)
-      assert(os.execute(("mkfifo %s/fifo && { cat %s >%s/fifo & }"):format(dir, path, dir)))
+      util.execute(("mkfifo %s/fifo && { cat %s >%s/fifo & }"):format(dir, path, dir))
       list, message, code = load.load(dir .. "/fifo")
       message = message and message:gsub(dir, "DIR")
     end)
