@@ -171,6 +171,8 @@ static __always_inline void mix_puc_lines(struct scratch *s, __u64 prototype)
 
 	if (lines && n)
 		mix_lines(lines, layout.proto_lines == NONE ? n : n * 4);
+	if (layout.proto_lines == NONE && number_of(s, prototype, layout.proto_n_known))
+		mix_lines(word_of(s, prototype, layout.proto_known), number_of(s, prototype, layout.proto_n_known) * 8ULL);
 }
 
 /* Copy the prototype of a Lua function, and add it to the key. Returns its place. */

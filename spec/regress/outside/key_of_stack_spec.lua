@@ -1,12 +1,14 @@
 -- The key of a stack, by which the kernel counts the samples of a stack that is known, lacked the lines of the functions'
 -- instructions. A function that lay in the memory of another one, and differed in these lines alone, had its samples in the
--- lines of that one.
+-- lines of that one. Then the key lacked only those lines that Lua 5.4 stores apart: of an instruction whose line is 128 or more
+-- lines away from that of the instruction before it.
 local kit = require "testkit"
 local outside = require "spec.support.outside"
 local profiling = require "spec.support.profiling"
 
 local event = "syscalls:sys_enter_getppid"
 local load = rawget(_G, "loadstring") or load
+local string = rawget(_G, "string") -- pack and unpack are there since Lua 5.3
 
 local function profile(fn) return (outside.profile({ event = event }, fn)) end
 
@@ -53,6 +55,30 @@ describe("the key of a stack, outside", function()
   end
 
   it("tells functions apart that differ in the lines of their instructions", function() check "" end)
+
+  -- The function is changed where it lies: another one that lay there would have nothing else that differs.
+  it("tells functions apart that differ in a line that is stored apart", function()
+    requires { lua = "5.4" }
+    if string.packsize "T" ~= 8 then pending "the structures are those of 64 bits" end
+    local text = "local syscalls = ... return function(n)" .. ("\n"):rep(140) .. "for i = 1, n do syscalls(1) end return n end"
+    local fn = assert(load(text, "=page"))(kit.syscalls)
+    local function word(at) return (string.unpack("T", kit.peek(at, 8))) end
+    local prototype = word(tonumber(("%p"):format(fn)) + 24)
+    local stored = word(prototype + 96)
+    assert.equal(141, (select(2, string.unpack("i4i4", kit.peek(stored, 8)))))
+    local prof = profile(function()
+      for k = 1, 9 do
+        kit.poke(stored + 4, string.pack("i4", 200 + k))
+        fn(100 * k)
+      end
+    end)
+    local lines, shown, sum = by_line(prof), profiling.text(prof), prof.accounting.dropped
+    for k = 1, 9 do
+      assert.is_true((lines[200 + k] or 0) <= 100 * k, shown)
+      sum = sum + (lines[200 + k] or 0)
+    end
+    assert.equal(4500, tonumber(sum), shown)
+  end)
 
   -- The key had only the first 512 bytes of the lines.
   it("tells long functions apart, which have no key", function() check("local k = 0 " .. ("k = k + 1 "):rep(3000)) end)
