@@ -141,6 +141,84 @@ static int kit_edges(lua_State *L)
     return 0;
 }
 
+/* --- a noted allocator --------------------------------------------------------------------- */
+
+static struct {
+    lua_Alloc alloc;
+    void *ud;
+} noted;
+
+/* note_alloc(): notes the state's allocator for the functions below, as a library or a host does. It stays noted. */
+static int kit_note_alloc(lua_State *L)
+{
+    noted.alloc = lua_getallocf(L, &noted.ud);
+    return 0;
+}
+
+static void *call_noted(void *ud, void *block, size_t osize, size_t nsize)
+{
+    (void)ud;
+    return noted.alloc(noted.ud, block, osize, nsize);
+}
+
+/* wrap_noted(): from now on the state's allocator is one that calls the noted one. */
+static int kit_wrap_noted(lua_State *L)
+{
+    lua_setallocf(L, call_noted, NULL);
+    return 0;
+}
+
+/* noted_block(): makes a block by the noted allocator, and frees it. */
+static int kit_noted_block(lua_State *L)
+{
+    void *block = noted.alloc(noted.ud, NULL, 0, 100);
+
+    noted.alloc(noted.ud, block, block ? 100 : 0, 0);
+    lua_pushboolean(L, block != NULL);
+    return 1;
+}
+
+/* free_by_noted(n, size): n times, makes a block by the state's allocator, and frees it by the noted one. Returns how many different
+ * blocks these were, at most. */
+static int kit_free_by_noted(lua_State *L)
+{
+    const size_t n = tk_check_count(L, 1), size = tk_check_count(L, 2);
+    void *ud, *before = NULL;
+    const lua_Alloc alloc = lua_getallocf(L, &ud);
+    lua_Integer different = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        void *block = alloc(ud, NULL, 0, size);
+
+        different += block != before;
+        before = block;
+        noted.alloc(noted.ud, block, block ? size : 0, 0);
+    }
+    lua_pushinteger(L, different);
+    return 1;
+}
+
+static void *run_noted(void *arg)
+{
+    run_in(lua_newstate(noted.alloc, noted.ud), arg);
+    return NULL;
+}
+
+/* noted_state(code): as state(code, true), but with the noted allocator. */
+static int kit_noted_state(lua_State *L)
+{
+    struct run r = run_of(L);
+    pthread_t thread;
+    int err = pthread_create(&thread, NULL, run_noted, &r);
+
+    if (err)
+        return tk_refused(L, "pthread_create", err);
+    pthread_join(thread, NULL);
+    lua_pushboolean(L, r.ok);
+    lua_pushstring(L, r.result);
+    return 2;
+}
+
 static void *call_top(void *arg)
 {
     lua_State *co = arg;
@@ -239,7 +317,9 @@ void tk_open_state(lua_State *L)
 {
     static const luaL_Reg functions[] = {
         { "state", kit_state }, { "host", kit_host }, { "elsewhere", kit_elsewhere },
-        { "edge_state", kit_edge_state }, { "edges", kit_edges }, { NULL, NULL },
+        { "edge_state", kit_edge_state }, { "edges", kit_edges },
+        { "note_alloc", kit_note_alloc }, { "wrap_noted", kit_wrap_noted }, { "noted_block", kit_noted_block },
+        { "free_by_noted", kit_free_by_noted }, { "noted_state", kit_noted_state }, { NULL, NULL },
     };
 
     tk_register(L, functions);

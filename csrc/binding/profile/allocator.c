@@ -5,6 +5,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "core/base/thread.h"
+
 /* --- the number of collections ------------------------------------------------------------------------------------- */
 
 #define PB_COLLECTED "perf.Collected"
@@ -63,6 +65,38 @@ void pb_count_collections(lua_State *L, struct pb_profiler *p)
 
 /* --- the allocator -------------------------------------------------------------------------------------------------- */
 
+/* Those of closed states, which may still be called. A new one is made only if none of them is in front of the same allocator. */
+static struct pf_allocator *kept;
+static atomic_uint kept_lock; /* a pf_lock; each change of the list is one store, so a fork cannot leave it half changed */
+
+static struct pf_allocator *make(lua_Alloc next, void *ud)
+{
+	struct pf_allocator **link = &kept, *in;
+
+	pf_lock(&kept_lock, PF_LOCK_PAUSE);
+	while ((in = *link) && (in->next != next || in->next_ud != ud))
+		link = &in->older;
+	if (in)
+		*link = in->older;
+	pf_unlock(&kept_lock);
+	if (in)
+		return in;
+	in = calloc(1, sizeof *in);
+	if (in) {
+		in->next = next;
+		in->next_ud = ud;
+	}
+	return in;
+}
+
+static void keep(struct pf_allocator *in)
+{
+	pf_lock(&kept_lock, PF_LOCK_PAUSE);
+	in->older = kept;
+	kept = in;
+	pf_unlock(&kept_lock);
+}
+
 /* Whether this one is the state's allocator now. */
 static int is_current(lua_State *L, const struct pf_allocator *in)
 {
@@ -72,7 +106,7 @@ static int is_current(lua_State *L, const struct pf_allocator *in)
 }
 
 /* Put one of ours in front of the state's allocator, which the program may have changed: the one that is there already, or that was
- * there before the same allocator, else a new one. */
+ * there before the same allocator, else another one. */
 static struct pf_allocator *put_in_front(lua_State *L, struct pb_lifetime *life)
 {
 	struct pf_allocator *in = life->allocators;
@@ -82,11 +116,9 @@ static struct pf_allocator *put_in_front(lua_State *L, struct pb_lifetime *life)
 	while (in && !is_current(L, in) && (in->next != current || in->next_ud != ud))
 		in = in->older;
 	if (!in) {
-		in = calloc(1, sizeof *in);
+		in = make(current, ud);
 		if (!in)
 			return NULL;
-		in->next = current;
-		in->next_ud = ud;
 		in->older = life->allocators;
 		life->allocators = in;
 	}
@@ -95,14 +127,10 @@ static struct pf_allocator *put_in_front(lua_State *L, struct pb_lifetime *life)
 }
 
 /* Take it away, if nothing runs in it. */
-static void take_away(lua_State *L, struct pf_allocator *in)
+static void take_away(lua_State *L, const struct pf_allocator *in)
 {
-	if (in->running)
-		return;
-	if (is_current(L, in))
+	if (!in->running && is_current(L, in))
 		lua_setallocf(L, in->next, in->next_ud);
-	else
-		in->kept = 1;
 }
 
 int pb_allocator_add(lua_State *L, struct pb_profiler *p)
@@ -125,9 +153,6 @@ int pb_allocator_remove(lua_State *L, struct pb_profiler *p)
 	return p->allocations.survived && !p->counter ? -ENOMEM : 0;
 }
 
-/* Those of closed states that an allocator of the program may still call. */
-static struct pf_allocator *_Atomic kept;
-
 void pb_allocators_close(lua_State *L, struct pb_lifetime *life)
 {
 	struct pf_allocator *in;
@@ -142,12 +167,6 @@ void pb_allocators_close(lua_State *L, struct pb_lifetime *life)
 		}
 	while ((in = life->allocators)) {
 		life->allocators = in->older;
-		if (!in->kept) {
-			free(in);
-			continue;
-		}
-		in->older = atomic_load(&kept);
-		while (!atomic_compare_exchange_weak(&kept, &in->older, in))
-			;
+		keep(in);
 	}
 }

@@ -14,8 +14,7 @@ struct pb_lifetime {
 	struct pb_profiler *running; /* the first of those that run, linked by `next` */
 	int closing;
 	unsigned marks; /* the number of running profilers that use marks in compiled code */
-	/* Those that are or were in front of the state's allocator, the newest first. A library may have noted one of them as the
-	 * state's allocator, so they stay until the state closes. */
+	/* Those that are or were in front of the state's allocator, the newest first. */
 	struct pf_allocator *allocators;
 	uint64_t counters; /* of collections, so far */
 };

@@ -72,17 +72,6 @@ static void subtract(struct pf_allocations *a, const struct pf_live *block)
 	pf_stacks_add(&a->s->at.stacks, block->node, -block->weight, -block->count);
 }
 
-static void keep(struct pf_allocations *a, const struct pf_live *block)
-{
-	if ((uint64_t)a->live_n * 4 >= (uint64_t)a->live_room * 3 && grow(a) < 0 && a->live_n + 1 >= a->live_room) {
-		subtract(a, block);
-		a->s->lost++;
-		return;
-	}
-	*find(a, block->block) = *block;
-	a->live_n++;
-}
-
 /* Close the gap of a freed entry: move the entries behind it that a search, which ends at a gap, would no longer find. */
 static void close_gap(struct pf_allocations *a, uint32_t gap)
 {
@@ -106,6 +95,19 @@ static void drop(struct pf_allocations *a, uint64_t address)
 	subtract(a, found);
 	a->live_n--;
 	close_gap(a, (uint32_t)(found - a->live));
+}
+
+/* Keep a block. If there is one at this address already, it was freed by another allocator, which the program had set meanwhile. */
+static void keep(struct pf_allocations *a, const struct pf_live *block)
+{
+	drop(a, block->block);
+	if ((uint64_t)a->live_n * 4 >= (uint64_t)a->live_room * 3 && grow(a) < 0 && a->live_n + 1 >= a->live_room) {
+		subtract(a, block);
+		a->s->lost++;
+		return;
+	}
+	*find(a, block->block) = *block;
+	a->live_n++;
 }
 
 /* --- samples -------------------------------------------------------------------------------------------------------- */
@@ -159,7 +161,7 @@ static void count(struct pf_allocations *a, const void *old, size_t old_size, vo
 void *pf_allocator_call(void *ud, void *old, size_t old_size, size_t size)
 {
 	const struct pf_allocator *in = ud;
-	const int counts = in->running && !pf_inherited(in->generation);
+	const int counts = atomic_load_explicit(&in->thread, memory_order_relaxed) == pf_thread_token() && in->running;
 	struct pf_registers r = {.sp = 0};
 	void *block;
 
@@ -201,6 +203,7 @@ int pf_allocations_start(struct pf_allocations *a, struct pf_sampler *s, struct 
 	if (in->generation != s->at.generation) /* the list is the parent's, from before the fork */
 		in->running = NULL;
 	in->generation = s->at.generation;
+	atomic_store(&in->thread, pf_thread_token());
 	a->next = in->running;
 	in->running = a;
 	return 0;

@@ -9,6 +9,8 @@
 #ifndef PF_ALLOCATIONS_H
 #define PF_ALLOCATIONS_H
 
+#include <stdatomic.h>
+
 #include "core/profile/sampler.h"
 
 /* The interpreter's type of an allocator's function. */
@@ -16,12 +18,13 @@ typedef void *pf_allocate(void *ud, void *block, size_t old_size, size_t size);
 
 struct pf_allocations;
 
-/* Stands in front of a Lua state's allocator. */
+/* Stands in front of a Lua state's allocator. It is never freed, since the program may have noted it as that allocator: it may still call
+ * it, also in other threads for other Lua states. So only the calls of one thread are counted. */
 struct pf_allocator {
-	pf_allocate *next; /* the allocator behind it */
+	pf_allocate *next; /* the allocator behind it; this one and the next member never change */
 	void *next_ud;
 	struct pf_allocator *older; /* of the same state */
-	int kept; /* the program's own allocator may call this one */
+	atomic_uint thread; /* pf_thread_token of the thread that is counted: the one that started a profiler last */
 	struct pf_allocations *running; /* linked by `next` */
 	uint32_t generation; /* pf_fork_generation of the process that started the running ones */
 };
