@@ -42,8 +42,18 @@ function Backend:kill()
   end
 end
 
+--- Kills it, and keeps its port until `stop`: connections are refused, and nobody but another backend gets the port.
+function Backend:crash()
+  local socket = require "socket"
+  self:kill()
+  self.place = assert((socket.tcp4 or socket.tcp)())
+  assert(self.place:setoption("reuseaddr", true))
+  wait_for("the port", function() return self.place:bind("127.0.0.1", self.port) end)
+end
+
 function Backend:stop()
   self:kill()
+  if self.place then self.place:close() end
   os.remove(self.log)
   os.remove(self.log .. ".err")
 end

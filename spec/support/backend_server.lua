@@ -5,7 +5,7 @@
 -- PORT 0 is any free port; the first line of LOG is the port. A request is logged as a line "POST PATH", its headers, an empty
 -- line and the body with its length before it. Each request gets the next status, later ones the last; "drop" closes the
 -- connection without an answer, "200slow" answers after half a second, "200bare" with an invalid length. The program ends by
--- itself after 60 seconds.
+-- itself after 180 seconds.
 local socket = require "socket"
 
 local port, log, statuses = arg[1], arg[2], arg[3] or "200"
@@ -45,7 +45,7 @@ local function serve(client)
   end
 end
 
-local till = socket.gettime() + 60
+local till = socket.gettime() + 180
 while socket.gettime() < till do
   local client = server:accept()
   if client then

@@ -171,7 +171,7 @@ describe("exporters", function()
     local t = tracer(b, { queue = 10, batch = 5, delay = 0 })
     t:start "before":finish()
     assert.is_true(t:flush(5))
-    b:kill()
+    b:crash()
     for i = 1, 40 do t:start("during" .. i):finish() end
     local s = balanced(t)
     assert.is_true(s.dropped > 0 and s.queued > 0, s.dropped)

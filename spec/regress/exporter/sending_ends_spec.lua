@@ -151,15 +151,16 @@ describe("a batch that a backend asks to retry later", function()
   end)
 
   it("is sent also if the backend did not answer at all, and is back before the deadline", function()
-    b = backend.start()
-    b:kill()
-    local t = tracer(perf.exporter.otlp { endpoint = b.url })
+    local first = backend.start()
+    finally(function() first:stop() end)
+    first:crash()
+    local t = tracer(perf.exporter.otlp { endpoint = first.url })
     finish(t, 100)
     backend.wait_for("a refused connection", function()
       t:poll()
       return t:stats().failures > 0 or nil
     end)
-    b = backend.start { port = b.port, log = b.log }
+    b = backend.start { port = first.port, log = first.log }
     assert.is_true(t:close(60))
     assert.same({ 100, 100, 0, 0 }, stats(t))
   end)
