@@ -59,7 +59,7 @@ describe("a disabled group", function()
     g:disable()
     local c = g:read()
     -- At each switch the event stops counting a little before the thread's clock, which spin uses.
-    assert.is_true(c.wall_ns >= c["task-clock"] and c["task-clock"] >= 1.8e6)
+    assert.is_true(c.wall_ns >= c["task-clock"] and c["task-clock"] >= 1e6)
     kit.sleeps(3)
     assert.equal(c.wall_ns, g:read().wall_ns)
     g:enable()
