@@ -66,7 +66,11 @@ function ways.quick() return true end
 function app.block(way) ngx.say(ways[way]() and "whole" or "cut short") end
 
 function app.found()
-  for _, turn in ipairs(perf.blocked().recent) do
+  local found = perf.blocked()
+  for _, sum in ipairs(found.routes) do
+    if sum.route == ngx.var.arg_route then ngx.say("count ", sum.count) end
+  end
+  for _, turn in ipairs(found.recent) do
     if turn.route == ngx.var.arg_route then
       ngx.say("phase ", turn.phase, "\nlines ", table.concat(turn.lines, " < "), "\ncall ", tostring(turn.call), "\nwall ",
         (turn.wall_ns or 0) / 1e6, "\nseen ", turn.seen_ns / 1e6, "\ncpu ", (turn.counts["task-clock"] or 0) / 1e6, "\nuri ",

@@ -11,8 +11,10 @@ describe("sample = 0 from the beginning", function()
     s = server.start { app = "spec.nginx.blocked_app",
       init_worker = "app.start{events='page-faults:u', sample=0, blocked=0.02, slow=0.02}",
       server = "location ~ ^/block/(.*)$ { content_by_lua_block { perf.content(app.block, ngx.var[1]) } }" }
-    assert.equal(200, select(2, s:get "/block/nap"))
-    s:wait(function() return s:log():find "blocked: a turn of /block/nap, content, /block/nap, took [%d.]+ms: not counted" end)
+    s:wait(function() -- on a busy machine the watcher may be too late for some turns
+      assert.equal(200, select(2, s:get "/block/nap"))
+      return s:log():find "blocked: a turn of /block/nap, content, /block/nap, took [%d.]+m?s: not counted"
+    end)
     s:wait(function() return s:log():find "slow request: [%d.]+ s, /block/nap, GET /block/nap 200: not counted" end)
     assert.is_nil(s:get "/metrics":match 'lua_perf_requests_total{route="/block/nap"}')
     s:get("/perf?do=start&sample=1", "-X POST")
