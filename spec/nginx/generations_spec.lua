@@ -56,7 +56,7 @@ describe("resty.perf over generations of workers", function()
   -- them, waits for their answers, and returns how many there were.
   local function begin(n)
     local out = s.dir .. "/answers"
-    local curl = ("curl -s -m 20 'http://127.0.0.1:%d/slow' >>%s"):format(s.port, out)
+    local curl = ("curl -s -m 120 'http://127.0.0.1:%d/slow' >>%s"):format(s.port, out)
     os.execute(("(for i in $(seq %d); do %s & done; wait; touch %s.done) >/dev/null 2>&1 &"):format(n, curl, out))
     s:wait(function() return sums().running >= 3 * n end)
     return function()

@@ -38,7 +38,10 @@ http {
     lua_check_client_abort on;
     location = /perf { content_by_lua_block { perf.status() } }
     location = /metrics { content_by_lua_block { perf.metrics() } }
-    location = /begin_profile { content_by_lua_block { ngx.shared.test:incr("profiles", 1, 0) perf.status() } }
+    location = /begin_profile { content_by_lua_block {
+      local page = ngx.thread.spawn(perf.status) -- returns when the profile runs in this worker, and the others can see it
+      ngx.shared.test:incr("profiles", 1, 0)
+      ngx.thread.wait(page) } }
     location = /begun_profiles { content_by_lua_block { ngx.print(ngx.shared.test:get "profiles" or 0) } }
     location = /worker { content_by_lua_block { app.worker() } }
     location = /tell { content_by_lua_block { app.tell() } }
@@ -58,9 +61,11 @@ local function shell(command)
   return text, status
 end
 
--- A port that is free now. The kernel gives such low ports to no client, but another nginx may take it.
-local last_port = 20000 + kit.getpid() % 10000
-local function new_port()
+-- The kernel gives such low ports to no client, but another suite's nginx may take them. The suites begin far from each other.
+local last_port = 20000 + kit.getpid() * 367 % 10000
+
+--- A port that is free now.
+function M.new_port()
   local used = {}
   for port in io.open "/proc/net/tcp":read "*a":gmatch ":(%x%x%x%x) " do used[tonumber(port, 16)] = true end
   repeat last_port = last_port < 30000 and last_port + 1 or 20000 until not used[last_port]
@@ -99,8 +104,9 @@ function M.start(opts)
   end
   local text, status
   repeat
-    self.port, self.h2port, self.free_port = new_port(), new_port(), new_port()
+    self.port, self.h2port = M.new_port(), M.new_port()
     self:configure()
+    if text then shell(("find %s -type s -delete; rm %s/error.log"):format(dir, dir)) end -- the last try has left these
     text, status = shell(nginx)
   until status == 0 or not text:find("Address already in use", 1, true)
   if status ~= 0 then
@@ -149,7 +155,7 @@ end
 --- Sends a request in the background. Returns the client's process id.
 -- @param[opt] answer file for the answer
 function Server:begin(path, answer)
-  local curl = "curl -s -m 60 -o %s 'http://127.0.0.1:%d%s' >/dev/null 2>&1 & echo $!"
+  local curl = "curl -s -m 120 -o %s 'http://127.0.0.1:%d%s' >/dev/null 2>&1 & echo $!"
   return tonumber((shell(curl:format(answer or "/dev/null", self.port, path))))
 end
 

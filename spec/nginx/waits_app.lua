@@ -17,9 +17,13 @@ function app.spin(seconds)
   while now() < to do end
 end
 
+-- nginx counts a sleep from when it last read the clock. So if the handler has run since, and an event wakes nginx meanwhile, the
+-- sleep is shorter.
 function app.naps()
+  ngx.update_time()
   ngx.sleep(0.03) -- the first line
   app.spin(0.01)
+  ngx.update_time()
   ngx.sleep(0.02) -- the second line
   ngx.say "slept"
 end
@@ -39,7 +43,10 @@ function app.upstream()
 end
 
 function app.threads()
-  local function child() ngx.sleep(0.02) end
+  local function child()
+    ngx.update_time()
+    ngx.sleep(0.02)
+  end
   local a, b = ngx.thread.spawn(child), ngx.thread.spawn(child)
   assert(ngx.thread.wait(a) and ngx.thread.wait(b))
   ngx.say "joined"
@@ -52,6 +59,7 @@ end
 
 function app.semaphore()
   local sem = semaphore.new()
+  ngx.update_time()
   ngx.timer.at(0.02, function() sem:post() end)
   assert(sem:wait(5))
   ngx.say "posted"

@@ -22,7 +22,8 @@ describe("resty.perf counts where requests wait:", function()
     location = /latencies { content_by_lua_block { app.latencies() } }
     location = /graph { content_by_lua_block { app.graph() } }
     location = /missing { content_by_lua_block { perf.content(function() ngx.exit(404) end) } }
-    location = /renamed { content_by_lua_block { perf.content(function() ngx.sleep(0.01) perf.route "new" ngx.say "x" end) } }
+    location = /renamed { content_by_lua_block { perf.content(function()
+      ngx.update_time() ngx.sleep(0.01) perf.route "new" ngx.say "x" end) } }
     location = /proxied { access_by_lua_block { perf.access(function() end) }
       proxy_pass http://127.0.0.1:$server_port/slow_server; log_by_lua_block { perf.log() } }
     location = /error { content_by_lua_block { perf.content(function() ngx.sleep(0.01) app.spin(0.01) error "x" end) } } ]] }
