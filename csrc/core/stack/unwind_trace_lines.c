@@ -93,24 +93,61 @@ static uint64_t find_jump(const struct pf_luajit_view *v, const struct pf_trace 
 	return w.found ? w.last : 0;
 }
 
+/* Find the jump one of whose targets is the address of snapshot k, and its other target; 0 if there is none. */
+static uint64_t other_target(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
+			     const struct pf_snapshot *s, uint64_t *jump)
+{
+	struct pf_trace_walk w = {.found = 0};
+	struct pf_snapshot previous;
+
+	if (k > 0 && pf_trace_read_snapshot(v, t, k - 1, &previous) && previous.base == s->base)
+		w = pf_trace_walk(v, f, previous.pc, PF_TRACE_AFTER_JUMP_TO, s->pc);
+	if (!w.found) /* since the previous snapshot the code has called the function, perhaps again */
+		w = pf_trace_walk(v, f, f->code + PF_LUAJIT_INSTRUCTION, PF_TRACE_AFTER_JUMP_TO, s->pc);
+	*jump = w.last;
+	if (!w.found)
+		return 0;
+	return *jump + PF_LUAJIT_INSTRUCTION == s->pc ? pf_trace_target(*jump, pf_trace_instruction(v, *jump)) : *jump + PF_LUAJIT_INSTRUCTION;
+}
+
 /* The compiler may drop the snapshot after a jump. Then the jump's snapshot also stands for the code that follows, from the jump
  * to its other target. */
 static struct pf_trace_walk walk_past_jump(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
 				  const struct pf_snapshot *s, uint64_t actual)
 {
-	struct pf_trace_walk none = {.found = 0}, w;
-	struct pf_snapshot previous;
-	uint64_t jump, other;
+	struct pf_trace_walk w = {.found = 0};
+	uint64_t jump;
+	const uint64_t other = other_target(v, t, f, k, s, &jump);
 
-	if (!pf_trace_read_snapshot(v, t, k - 1, &previous) || previous.base != s->base)
-		return none;
-	w = pf_trace_walk(v, f, previous.pc, PF_TRACE_AFTER_JUMP_TO, s->pc);
-	if (!w.found)
-		return none;
-	jump = w.last;
-	other = jump + PF_LUAJIT_INSTRUCTION == s->pc ? pf_trace_target(jump, pf_trace_instruction(v, jump)) : jump + PF_LUAJIT_INSTRUCTION;
+	if (!other)
+		return w;
 	w = pf_trace_walk(v, f, other, PF_TRACE_AT, actual);
 	pf_trace_widen(&w.stretch.all, pf_luajit_line(v, f, jump + PF_LUAJIT_INSTRUCTION));
+	return w;
+}
+
+static void add_other(struct pf_trace_walk *w, const struct pf_trace_walk *other)
+{
+	pf_trace_widen_both(&w->stretch.all, &other->stretch.all);
+	pf_trace_widen_both(&w->stretch.calls, &other->stretch.calls);
+	pf_trace_widen_both(&w->stretch.allocations, &other->stretch.allocations);
+}
+
+struct pf_trace_walk pf_trace_walk_to_return(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
+					     const struct pf_snapshot *s)
+{
+	struct pf_trace_walk w = pf_trace_walk(v, f, s->pc, PF_TRACE_AT_RETURN, 0), past;
+	struct pf_snapshot own;
+	uint64_t jump, other;
+
+	/* The code of a comparison's snapshot is that of the other branch. */
+	if (!is_comparison(v, t, s, 0) || !pf_trace_read_snapshot(v, t, k, &own) || own.pc != s->pc || own.base != s->base)
+		return w;
+	other = other_target(v, t, f, k, s, &jump);
+	if (other) {
+		past = pf_trace_walk(v, f, other, PF_TRACE_AT_RETURN, 0);
+		add_other(&w, &past);
+	}
 	return w;
 }
 
@@ -160,14 +197,11 @@ struct pf_trace_stretch pf_trace_lines(const struct pf_luajit_view *v, const str
 
 		if (!w.found)
 			w = past;
-		else if (past.found) { /* Either branch may be the one that was not taken. */
-			pf_trace_widen_both(&w.stretch.all, &past.stretch.all);
-			pf_trace_widen_both(&w.stretch.calls, &past.stretch.calls);
-			pf_trace_widen_both(&w.stretch.allocations, &past.stretch.allocations);
-		}
+		else if (past.found) /* Either branch may be the one that was not taken. */
+			add_other(&w, &past);
 	}
 	if (!w.found) {
-		w = pf_trace_walk(v, f, s->pc, PF_TRACE_AT_RETURN, 0);
+		w = pf_trace_walk_to_return(v, t, f, k, s);
 		if (next.base == s->base && pf_luajit_holds(f, actual + PF_LUAJIT_INSTRUCTION))
 			pf_trace_widen(&w.stretch.all, pf_luajit_line(v, f, actual + PF_LUAJIT_INSTRUCTION));
 	}

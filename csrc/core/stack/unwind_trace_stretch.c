@@ -186,7 +186,7 @@ static struct pf_luajit_lines calls_of(const struct pf_luajit_view *v, const str
 	struct pf_trace_loop loop;
 
 	if (leaves)
-		return pf_trace_calls_between(v, f, s->pc, 0);
+		return pf_trace_walk_to_return(v, t, f, k, s).stretch.calls;
 	if (s->pc == next->pc && !pf_trace_goes_round(v, t, f, s, next, s->pc, &loop))
 		return none;
 	return pf_trace_lines(v, t, f, k, s).calls;

@@ -98,6 +98,17 @@ void pf_trace_walk_all(const struct pf_luajit_view *v, const struct pf_luajit_fu
 		add(v, w, pf_trace_window_instruction(v, f, &codes, from) & 0xff, line_at(v, f, &lines, from + PF_LUAJIT_INSTRUCTION));
 }
 
+/* Does an instruction jump or not, as the program decides? The compiler of Lua puts each jump of a condition after a comparison. */
+static int is_branch(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t pc, uint32_t code)
+{
+	enum { LAST_COMPARISON = -23 };
+
+	if ((code & 0xff) != v->l->op_jump)
+		return pf_luajit_holds(f, pf_trace_target(pc, code) + PF_LUAJIT_INSTRUCTION);
+	pc -= PF_LUAJIT_INSTRUCTION;
+	return pc > f->code && (int)(pf_trace_instruction(v, pc) & 0xff) - v->l->op_concatenate <= LAST_COMPARISON;
+}
+
 /* Follow the code of f from an instruction on. Forward jumps are not taken, so both branches count. Unconditional backward jumps
  * are taken, and the first `back` conditional ones. If the code leaves a loop in which it began, all lines of the loop count: the
  * compiler unrolls short loops, and drops the exits that are not needed, so the loop may have run again. */
@@ -122,7 +133,8 @@ static struct pf_trace_walk follow(const struct pf_luajit_view *v, const struct 
 		add(v, &w, op, line_at(v, f, &lines, next));
 		w.work = work > w.work ? work : w.work;
 		w.last = from;
-		if ((how == PF_TRACE_AFTER && from == to) || (how == PF_TRACE_AFTER_JUMP_TO && (next == to || jump == to))) {
+		if ((how == PF_TRACE_AFTER && from == to) ||
+		    (how == PF_TRACE_AFTER_JUMP_TO && (next == to || jump == to) && is_branch(v, f, from, code))) {
 			w.found = 1;
 			return w;
 		}

@@ -1,6 +1,8 @@
 -- The story: in `count() x = x / 1.01 / 0.99 count()`, a loop of three lines, 99 % of the time was shown in count, and half of
 -- the page faults of another loop were shown in a function that touches no memory. When a loop stores to one variable twice, its
 -- compiled copy has fewer exits, so a stretch of its code returns from a function and goes on in the caller.
+-- Half of the system calls of `function f() x = n > 0 and call() or / call() end` were shown on its second line: the
+-- second f() of `f() f()` begins in the stretch of the first one, where the jump was looked for that leads to the branch.
 local perf = require "perf"
 local testkit = require "testkit"
 
@@ -28,6 +30,8 @@ local SHAPES = {
   { "branches", "for i = 1, n do\ncount()\nif i % 3 == 0 then\nT\nelse\ncount()\nL\nend\ncount()\nT\nend" },
   { "a side exit into functions", "for i = 1, n do\nif i % 2 == 0 then\ntouch()\ncount()\nend\nT\ncount()\nend" },
   { "a loop that breaks", "local i = 0\nwhile true do\ncount()\nT\ni = i + 1\nif i > n then break end\ncount()\nL\nend" },
+  { "a branch in a function", "for i = 1, n do\nbranch()\nbranch()\nend" },
+  { "a branch in functions", "for i = 1, n do\nbranches()\nbranches()\nend" },
   { "lines that are calls alone", "for i = 1, n do\ntouch() count()\ncount() touch()\ntouch()\nend" },
 }
 
@@ -44,6 +48,11 @@ local function set(t, i) t[i] = t[i] + 1 end
 local function cells() cell[0] = cell[0] + 1 end
 local function any(...) calls = calls + 1 T return ... end
 local function tail() return count() end
+local function branch()
+if calls >= 0 then T else
+L end
+calls = calls + 1 end
+local function branches() branch() branch() end
 function o.add(t, k) t.n = t.n + k end
 setmetatable(o, { __unm = function() calls = calls + 1 return calls % 3 end })
 return run(function(n)
