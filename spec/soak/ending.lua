@@ -25,8 +25,9 @@ end
 local function send(...)
   local words = {}
   for i, signal in ipairs { ... } do words[i] = ("kill -%s %d"):format(signal, (core.pid())) end
-  -- In the background: os.execute ignores SIGINT and SIGQUIT until its command ends.
-  os.execute(("(sleep 0.05; %s) >/dev/null 2>&1 &"):format(table.concat(words, "; ")))
+  -- In the background: os.execute ignores SIGINT and SIGQUIT, two bits of the last digit, until its command ends.
+  os.execute(("(until grep -q '^SigIgn:.*[0189]$' /proc/%d/status; do sleep 0.01; done; sleep 0.05; %s) >/dev/null 2>&1 &")
+    :format((core.pid()), table.concat(words, "; ")))
   while true do spin(1000) end
 end
 
