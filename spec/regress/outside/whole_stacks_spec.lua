@@ -10,24 +10,27 @@ local function profile(opts, fn)
   return (outside.profile(opts, fn))
 end
 
--- The samples of touched pages whose stacks have a function n times; all must have it so often.
-local function only(prof, func, n)
-  local count = 0
-  for _, s in ipairs(prof:samples()) do
-    local times = 0
-    for _, f in ipairs(s.stack) do times = times + (f.func == func and 1 or 0) end
-    if s.stack[1].func == "testkit.touch_pages" then
-      assert.equal(n, times, profiling.text(prof))
-      count = count + s.count
-    end
-  end
-  return count
-end
-
 -- The samples whose stacks are counted as cut. Those for which the process was asked when it had ended have another reason.
 local function cut(prof)
   local failures = prof.failures or {}
   return tonumber(failures["too deep"] or 0) + tonumber(failures["function gone"] or 0)
+end
+
+-- The samples of touched pages. Their stacks have a function n times, or end earlier and are counted: where the profiler is slow,
+-- the process may have ended before it was asked for what the snapshot lacks.
+local function only(prof, func, n)
+  local count, ended = 0, 0
+  for _, s in ipairs(prof:samples()) do
+    local times = 0
+    for _, f in ipairs(s.stack) do times = times + (f.func == func and 1 or 0) end
+    if s.stack[1].func == "testkit.touch_pages" then
+      assert.is_true(times <= n, profiling.text(prof))
+      count = count + s.count
+      ended = ended + (times < n and s.count or 0)
+    end
+  end
+  assert.is_true(ended <= cut(prof), profiling.text(prof))
+  return count
 end
 
 describe("the stack of another process", function()
@@ -82,10 +85,11 @@ describe("the stack of another process", function()
   end
 
   it("has 900 frames", function()
-    local prof = profile({}, function() deep(900) end)
+    local prof, ended = profile({}, function() deep(900) end), 0
     for _, s in ipairs(prof:samples()) do
-      if s.stack[1].func == "testkit.touch_pages" then assert.is_true(#s.stack > 900, #s.stack) end
+      if s.stack[1].func == "testkit.touch_pages" and #s.stack <= 900 then ended = ended + s.count end
     end
+    assert.is_true(ended <= cut(prof), profiling.text(prof))
     assert.is_nil((prof.failures or {})["too deep"], profiling.text(prof))
   end)
 
@@ -94,7 +98,7 @@ describe("the stack of another process", function()
     local n = 0
     for _, s in ipairs(prof:samples()) do
       if s.stack[1].func == "testkit.touch_pages" then
-        assert.equal(1000, #s.stack)
+        assert.is_true(#s.stack <= 1000, profiling.text(prof))
         n = n + s.count
       end
     end
