@@ -50,8 +50,6 @@ static int found(void *to, const struct pf_place *place)
 {
 	struct sample *s = to;
 
-	if (s->places.alone && s->places.thread && place->thread != s->places.thread)
-		return 1;
 	s->unknown = !pf_reader_has_thread(s->c->reader, place->thread);
 	return s->unknown || pf_places_add(&s->places, place);
 }
@@ -79,8 +77,8 @@ static void unwind(struct sample *s, struct pf_unwound *u)
 	r.stack_end = s->s->stack_end;
 	s->unknown = 0;
 	s->places = (struct pf_places){.stacks = &c->stacks, .memory = &c->reader->m, .frames = c->frames, .most = PF_STACK_DEPTH,
-				     .alone = (uint8_t)c->alone, .c_function = c_function};
-	*u = (struct pf_unwound){.found = found, .to = s};
+				     .c_function = c_function};
+	*u = (struct pf_unwound){.found = found, .to = s, .alone = c->alone};
 	if (c->interpreter.is_puc)
 		pf_unwind_puc(&s->t->puc, s->s->global, &r, &c->reader->m, u);
 	else

@@ -23,9 +23,8 @@ uint32_t pf_sampler_unwind(struct pf_sampler *s, const struct pf_registers *r, c
 				   .memory = m,
 				   .hidden = s->hidden,
 				   .frames = s->frames,
-				   .most = s->depth,
-				   .alone = s->alone};
-	struct pf_unwound u = {.found = pf_places_add, .to = &places, .seen = s->seen};
+				   .most = s->depth};
+	struct pf_unwound u = {.found = pf_places_add, .to = &places, .alone = s->alone, .seen = s->seen};
 
 	s->unwind(s->owner, r, m, &u);
 	*failed = places.deep ? PF_UNWIND_DEEP : u.failed;

@@ -128,12 +128,9 @@ int pf_places_add(void *to, const struct pf_place *place)
 	struct pf_places *p = to;
 	uint32_t frame = 0;
 
-	if (p->alone && p->thread && place->thread != p->thread)
-		return 1;
 	p->deep = p->n == p->most;
 	if (p->deep)
 		return 1;
-	p->thread = place->thread;
 	if (place->kind == PF_PLACE_LUA) {
 		p->function = lua_function(p, place);
 		if (p->function && pf_stacks_function_at(p->stacks, p->function)->hidden) {

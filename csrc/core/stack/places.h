@@ -26,8 +26,6 @@ struct pf_places {
 	uint32_t *frames;
 	unsigned n, most; /* most: the room, at most PF_STACK_DEPTH */
 	uint32_t function; /* number of the last function; 0 if it is not shown, or there was no memory */
-	uint64_t thread;   /* the Lua thread of the last function */
-	uint8_t alone;     /* leave out the threads that resumed the first one */
 	uint8_t deep;      /* there are more functions than room */
 	/* Returns the number of a C function or builtin of another process; 0 without memory. NULL in the own process: see
 	 * pf_places_c_function */

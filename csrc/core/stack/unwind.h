@@ -89,6 +89,7 @@ struct pf_unwound {
 	/* Called for each function, innermost first; a result other than 0 ends the unwinding. */
 	int (*found)(void *to, const struct pf_place *place);
 	void *to;
+	int alone; /* leave out the threads that resumed the first one that has a frame */
 	/* The rules of C functions that earlier stacks of this thread needed: see c_frames.h. NULL: none are kept */
 	struct pf_c_seen *seen;
 };

@@ -328,6 +328,8 @@ void pf_luajit_frames(struct pf_luajit_view *v, uint64_t base, uint64_t pc, cons
 	const uint64_t first = v->global - v->l->main_below;
 
 	thread_frames(v, base, pc, lines);
+	if (v->u->alone && v->u->n)
+		return;
 	/* Report each resumer in turn. The loop ends, since each resumer lies farther up the C stack. */
 	while (!v->stopped && v->thread != first && v->u->failed != PF_UNWIND_BROKEN && v->u->failed != PF_UNWIND_UNREADABLE) {
 		uint64_t outermost = v->cframe;

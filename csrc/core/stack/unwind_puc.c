@@ -313,6 +313,8 @@ void pf_unwind_puc(const struct pf_puc_layout *l, uint64_t global, const struct 
 		return;
 	u->state = PF_AT_LUA;
 	for (unsigned i = 0; i < MOST_NESTED && !walk(&w, &t); i++) {
+		if (u->alone && u->n)
+			return;
 		find_resumer(&w, &t, &resumer);
 		if (!resumer.at)
 			return;
