@@ -233,11 +233,25 @@ static int kit_learn(lua_State *L)
     return 2;
 }
 
-static __attribute__((noinline)) void look_here(struct pf_unwound *u)
+/* The own memory, of which one read fails. */
+struct refusing {
+    struct pf_memory m;
+    const struct pf_memory *own;
+    unsigned refused, reads; /* the number of the read that fails, and how many there were */
+};
+
+static int refuse_one(const struct pf_memory *m, void *to, uint64_t address, size_t n)
+{
+    struct refusing *r = (struct refusing *)(uintptr_t)m; /* its first member */
+
+    return ++r->reads == r->refused ? -EFAULT : r->own->read(r->own, to, address, n);
+}
+
+static __attribute__((noinline)) void look_here(struct pf_unwound *u, const struct pf_memory *m)
 {
     struct pf_registers r = { .sp = (uintptr_t)__builtin_frame_address(0), .ip = (uintptr_t)__builtin_return_address(0) };
 
-    unwind(kit.global, &r, pf_own_memory(NULL), u);
+    unwind(kit.global, &r, m, u);
 }
 
 #if defined LUAJIT_VERSION
@@ -261,7 +275,7 @@ static void imitate_thread(char *room)
 
 /* The same below a number of bytes of the C stack, which are zero but for the imitation of a thread, if there is room for it, and
  * a pointer to that. */
-static __attribute__((noinline)) void look_below(size_t n, struct pf_unwound *u)
+static __attribute__((noinline)) void look_below(size_t n, struct pf_unwound *u, const struct pf_memory *m)
 {
     char room[n + 1] __attribute__((aligned(16)));
 
@@ -273,12 +287,12 @@ static __attribute__((noinline)) void look_below(size_t n, struct pf_unwound *u)
         imitate_thread(imitation);
     }
     __asm__ volatile("" : : "r"(room) : "memory");
-    look_here(u);
+    look_here(u, m);
     __asm__ volatile("" : : "r"(room) : "memory");
 }
 
-/* here([n]): the stack of the caller, itself innermost, with n bytes of the C stack in use. At 1,024 and more, some of them look like
- * a Lua thread of PUC Lua. */
+/* here([n [, k]]): the stack of the caller, itself innermost, with n bytes of the C stack in use. At 1,024 and more, some of them look
+ * like a Lua thread of PUC Lua. Of its `reads` of memory, the k-th one fails. */
 static int kit_here(lua_State *L)
 {
     static struct pf_place places[PF_UNWIND_DEEPEST];
@@ -287,14 +301,17 @@ static int kit_here(lua_State *L)
     struct pf_unwound u = { .found = on_place, .to = &f };
     struct stack s = { .count = 1 };
     const struct pf_memory *m = pf_own_memory(NULL);
+    struct refusing refusing = { .m.read = refuse_one, .own = m, .refused = (unsigned)luaL_optinteger(L, 2, 0) };
 
     __builtin_unwind_init();
-    look_below((size_t)luaL_optinteger(L, 1, 0), &u);
+    look_below((size_t)luaL_optinteger(L, 1, 0), &u, &refusing.m);
     s.state = u.state;
     s.failed = u.failed;
     push_stack(L, &s);
     lua_pushinteger(L, (lua_Integer)u.n);
     lua_setfield(L, -2, "n");
+    lua_pushinteger(L, (lua_Integer)refusing.reads);
+    lua_setfield(L, -2, "reads");
     lua_getfield(L, -1, "places");
     for (unsigned i = 0; i < f.n; i++) {
         size_t n = f.places[i].source_size < NAME - 1 ? f.places[i].source_size : NAME - 1;

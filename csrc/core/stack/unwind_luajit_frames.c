@@ -196,7 +196,7 @@ uint64_t pf_luajit_cframe_below(const struct pf_luajit_view *v, uint64_t cframe,
 
 int pf_luajit_is_bottom(const struct pf_luajit_view *v, uint64_t base)
 {
-	return base <= v->low + 2 * PF_LUAJIT_SLOT;
+	return base - v->low <= 2 * PF_LUAJIT_SLOT; /* an address that is not known is 0, which is below */
 }
 
 /* The frames of one thread. */
