@@ -61,23 +61,32 @@ static struct run run_of(lua_State *L)
     return r;
 }
 
+static int push_result(lua_State *L, const struct run *r)
+{
+    lua_pushboolean(L, r->ok);
+    lua_pushstring(L, r->result);
+    return 2;
+}
+
+static int run_in_thread(lua_State *L, void *(*start)(void *), struct run *r)
+{
+    pthread_t thread;
+    int err = pthread_create(&thread, NULL, start, r);
+
+    if (err)
+        return tk_refused(L, "pthread_create", err);
+    pthread_join(thread, NULL);
+    return push_result(L, r);
+}
+
 static int kit_state(lua_State *L)
 {
     struct run r = run_of(L);
-    pthread_t thread;
 
-    if (!lua_toboolean(L, 2)) {
-        run_state(&r);
-    } else {
-        int err = pthread_create(&thread, NULL, run_state, &r);
-
-        if (err)
-            return tk_refused(L, "pthread_create", err);
-        pthread_join(thread, NULL);
-    }
-    lua_pushboolean(L, r.ok);
-    lua_pushstring(L, r.result);
-    return 2;
+    if (lua_toboolean(L, 2))
+        return run_in_thread(L, run_state, &r);
+    run_state(&r);
+    return push_result(L, &r);
 }
 
 /* --- blocks at the end of memory -------------------------------------------------------- */
@@ -130,9 +139,7 @@ static int kit_edge_state(lua_State *L)
     run_in(lua_newstate(edge_alloc, NULL), &r);
     edges.on = 0;
     munmap(edges.from, 2 * EDGES * edges.page);
-    lua_pushboolean(L, r.ok);
-    lua_pushstring(L, r.result);
-    return 2;
+    return push_result(L, &r);
 }
 
 static int kit_edges(lua_State *L)
@@ -208,15 +215,8 @@ static void *run_noted(void *arg)
 static int kit_noted_state(lua_State *L)
 {
     struct run r = run_of(L);
-    pthread_t thread;
-    int err = pthread_create(&thread, NULL, run_noted, &r);
 
-    if (err)
-        return tk_refused(L, "pthread_create", err);
-    pthread_join(thread, NULL);
-    lua_pushboolean(L, r.ok);
-    lua_pushstring(L, r.result);
-    return 2;
+    return run_in_thread(L, run_noted, &r);
 }
 
 static void *call_top(void *arg)
@@ -308,9 +308,7 @@ static int kit_host(lua_State *L)
     text = lua_tostring(H, -1);
     snprintf(r.result, sizeof r.result, "%s", text ? text : "nil");
     lua_close(H);
-    lua_pushboolean(L, r.ok);
-    lua_pushstring(L, r.result);
-    return 2;
+    return push_result(L, &r);
 }
 
 void tk_open_state(lua_State *L)
