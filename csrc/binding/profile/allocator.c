@@ -65,7 +65,8 @@ void pb_count_collections(lua_State *L, struct pb_profiler *p)
 
 /* --- the allocator -------------------------------------------------------------------------------------------------- */
 
-/* Those of closed states, which may still be called. A new one is made only if none of them is in front of the same allocator. */
+/* The allocators that we put in states that have closed since; they may still be called. A new one is made only if none of these
+ * has the same allocator behind it. */
 static struct pf_allocator *kept;
 static atomic_uint kept_lock; /* a pf_lock; each change of the list is one store, so a fork cannot leave it half changed */
 

@@ -97,7 +97,7 @@ static void drop(struct pf_allocations *a, uint64_t address)
 	close_gap(a, (uint32_t)(found - a->live));
 }
 
-/* Keep a block. If there is one at this address already, it was freed by another allocator, which the program had set meanwhile. */
+/* Keep a block. If one is kept at this address already, another allocator, which the program had set since, has freed it. */
 static void keep(struct pf_allocations *a, const struct pf_live *block)
 {
 	drop(a, block->block);

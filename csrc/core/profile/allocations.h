@@ -18,8 +18,8 @@ typedef void *pf_allocate(void *ud, void *block, size_t old_size, size_t size);
 
 struct pf_allocations;
 
-/* Stands in front of a Lua state's allocator. It is never freed, since the program may have noted it as that allocator: it may still call
- * it, also in other threads for other Lua states. So only the calls of one thread are counted. */
+/* Stands in front of a Lua state's allocator. It is never freed: the program may have noted it as the state's allocator, and may call
+ * it later, even in other threads for other Lua states. So only the calls of one thread are counted. */
 struct pf_allocator {
 	pf_allocate *next; /* the allocator behind it; this one and the next member never change */
 	void *next_ud;

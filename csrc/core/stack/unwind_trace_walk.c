@@ -98,7 +98,7 @@ void pf_trace_walk_all(const struct pf_luajit_view *v, const struct pf_luajit_fu
 		add(v, w, pf_trace_window_instruction(v, f, &codes, from) & 0xff, line_at(v, f, &lines, from + PF_LUAJIT_INSTRUCTION));
 }
 
-/* Does an instruction jump or not, as the program decides? The compiler of Lua puts each jump of a condition after a comparison. */
+/* Is an instruction a conditional jump? The compiler of Lua puts each jump of a condition after a comparison. */
 static int is_branch(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t pc, uint32_t code)
 {
 	enum { LAST_COMPARISON = -23 };

@@ -18,7 +18,8 @@ struct pf_trace_walk {
 
 struct pf_trace_walk pf_trace_walk(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, enum pf_trace_stop how,
 				   uint64_t to);
-/* Walk from snapshot k, or another place s in its code, to where the function returns; by both branches, if the snapshot is a jump's. */
+/* Walk from snapshot k, or from another place s in its code, to where the function returns. If the snapshot is a jump's, walk both
+ * branches. */
 struct pf_trace_walk pf_trace_walk_to_return(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
 					     const struct pf_snapshot *s);
 /* Add the lines from an instruction on, up to another. */

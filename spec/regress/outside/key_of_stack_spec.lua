@@ -1,7 +1,7 @@
 -- The key of a stack, by which the kernel counts the samples of a stack that is known, lacked the lines of the functions'
 -- instructions. A function that lay in the memory of another one, and differed in these lines alone, had its samples in the
--- lines of that one. Then the key lacked only those lines that Lua 5.4 stores apart: of an instruction whose line is 128 or more
--- lines away from that of the instruction before it.
+-- lines of that one. Later the key lacked only the lines that Lua 5.4 stores apart: those of instructions whose line is 128 or
+-- more lines away from that of the instruction before.
 local kit = require "testkit"
 local outside = require "spec.support.outside"
 local profiling = require "spec.support.profiling"

@@ -1,5 +1,5 @@
 -- The story: a stack of LuaJIT ended early, and was not counted as cut, if an instruction that had called a function, or the base
--- of the running one, could not be read: their address was 0 then, which was taken for the bottom of the stack.
+-- of the running one, could not be read: the address was 0 then, which was taken for the bottom of the stack.
 local kit = require "testkit"
 
 describe("a stack of which a read of memory fails", function()
