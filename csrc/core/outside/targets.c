@@ -145,7 +145,7 @@ static int search(struct pf_collector *c, struct pf_target *t, const struct pf_s
 	struct pf_snapshot_process p = {.n = 0};
 	uint64_t before[PF_SNAPSHOT_STATES];
 	struct pf_code code = {.n = 0};
-	int r, error;
+	int r, error, found_new;
 	char *maps = pf_maps_text(t->pid, &error), byte;
 
 	t->searched = pf_clock_ns(CLOCK_MONOTONIC);
@@ -172,9 +172,8 @@ static int search(struct pf_collector *c, struct pf_target *t, const struct pf_s
 	t->code = code;
 	keep_maps(c, t, maps);
 	/* A search takes time: the less it finds, the longer is the pause until the next one. */
-	t->pause = t->n != had || memcmp(before, t->global, sizeof before) != 0 ? SECOND / 10
-		   : t->pause * 2 < LONGEST_PAUSE				? t->pause * 2
-										: LONGEST_PAUSE;
+	found_new = t->n != had || (t->n > 0 && memcmp(before, t->global, (size_t)t->n * sizeof *before) != 0);
+	t->pause = found_new ? SECOND / 10 : t->pause * 2 < LONGEST_PAUSE ? t->pause * 2 : LONGEST_PAUSE;
 	t->pause = larger(t->pause, COST * (pf_clock_ns(CLOCK_THREAD_CPUTIME_ID) - began));
 	p.n = t->n > 0 ? (uint32_t)t->n : 0;
 	memcpy(p.global, t->global, sizeof p.global);

@@ -1,6 +1,7 @@
 -- The story: a process started scripts under LuaJIT which ran for a tenth of a second each, and half of it or all was outside
 -- Lua. The first sample of a program comes before it has a Lua state, and its memory was searched again after 0.2 seconds only.
--- If the sample came before the exec, the search for the program was late too.
+-- If the sample came before the exec, the search for the program was late too. Later a first search that found no state was taken
+-- for one that found something new, if the parent has a state: the next search was not due for a tenth of a second.
 local outside = require "spec.support.outside"
 local profiling = require "spec.support.profiling"
 local util = require "spec.support.util"
