@@ -402,14 +402,20 @@ static long each_thread(__u32 i, void *unused)
 
 static __always_inline void put_puc(struct scratch *s)
 {
+	__u64 main;
+
 	s->end = ~0ULL;
 	find_puc_threads(s);
 	put_c_stack(end_of_c_stack(s));
 	s->c_copied = s->s.stack_end;
-	/* No thread was found, since a C function may use more of the C stack than is read: then it is that of the only known state. */
+	/* No thread was found, since a C function may use more of the C stack than is read: then it is that of the only known state. A
+	 * process that runs another program now has no such state. */
 	if (!s->s.global && s->process.n == 1) {
-		s->s.global = s->process.global[0];
-		note_puc_thread(s, word_at(s->s.global + layout.main));
+		main = word_at(s->process.global[0] + layout.main);
+		if (puc_global_of(main) == s->process.global[0]) {
+			s->s.global = s->process.global[0];
+			note_puc_thread(s, main);
+		}
 	}
 	if (s->s.global)
 		put(PF_PIECE_CHANGES, s->s.global + layout.main, 8);

@@ -89,16 +89,28 @@ static void unwind(struct sample *s, struct pf_unwound *u)
 		u->failed = PF_UNWIND_DEEP;
 }
 
+/* Unwind once more, with what the process has now. Returns whether the stack is the same. */
+static int is_confirmed(struct sample *s, struct pf_unwound *u)
+{
+	const unsigned n = s->places.n;
+
+	memcpy(s->c->frames_before, s->c->frames, n * sizeof *s->c->frames);
+	pf_reader_again(s->c->reader, 1);
+	unwind(s, u);
+	return s->places.n == n && memcmp(s->c->frames_before, s->c->frames, n * sizeof *s->c->frames) == 0;
+}
+
 /* Most stacks need nothing but the snapshot. The others need objects which may be freed before they are read from the process; their
- * memory may then belong to other objects. */
+ * memory may then belong to other objects. An object can be made again at the same place after the read and before the check, so what
+ * was read must be the same after the check. */
 static void unwind_from(struct sample *s, struct pf_unwound *u)
 {
 	struct pf_reader *r = s->c->reader;
 
 	unwind(s, u);
-	if (!r->missed || pf_reader_is_current(r))
+	if (!r->missed || (pf_reader_is_current(r) && is_confirmed(s, u)))
 		return;
-	pf_reader_again(r);
+	pf_reader_again(r, 0);
 	unwind(s, u);
 	u->failed = PF_UNWIND_GONE;
 }
@@ -366,7 +378,8 @@ int pf_collector_init(struct pf_collector *c, const struct pf_interpreter *i, co
 	sem_init(&c->paused, 0, 0);
 	sem_init(&c->resumed, 0, 0);
 	c->reader = malloc(sizeof *c->reader);
-	c->frames = malloc(PF_STACK_DEPTH * sizeof *c->frames);
+	c->frames = malloc(2 * PF_STACK_DEPTH * sizeof *c->frames);
+	c->frames_before = c->frames + PF_STACK_DEPTH;
 	c->keys = calloc((size_t)2 * PF_SNAPSHOT_STACKS, sizeof *c->keys);
 	if (!c->reader || pf_reader_init(c->reader) < 0 || !c->frames || !c->keys)
 		return -ENOMEM;

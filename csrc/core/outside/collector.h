@@ -62,6 +62,7 @@ struct pf_collector {
 	struct pf_interpreter interpreter;
 	struct pf_reader *reader;
 	uint32_t *frames; /* room for one stack, and its native frames */
+	uint32_t *frames_before; /* of the first of two unwindings */
 	int native; /* with native frames; set it before the start, as the next one */
 	int alone; /* a coroutine's stack ends at its own first function */
 	char *own_maps;

@@ -209,11 +209,8 @@ int pf_reader_begin(struct pf_reader *r, const struct pf_snapshot_head *s, size_
 	r->threads_n = r->new->n = 0;
 	r->objects = r->new;
 	r->number++;
-	r->live = 1;
-	r->missed = 0;
 	r->fixed = fixed;
-	for (unsigned i = 0; i < PF_READER_BLOCKS; i++)
-		r->blocks[i].address = 0;
+	pf_reader_again(r, 1);
 	if (parse(r, at, at + s->changing, r->changing) < 0)
 		return -EINVAL;
 	return find_objects(r, s->objects, at + s->changing, end);
@@ -240,9 +237,12 @@ void pf_reader_free(struct pf_reader *r)
 	free(r);
 }
 
-void pf_reader_again(struct pf_reader *r)
+void pf_reader_again(struct pf_reader *r, int live)
 {
-	r->live = r->missed = 0;
+	r->live = live;
+	r->missed = 0;
+	for (unsigned i = 0; i < PF_READER_BLOCKS; i++)
+		r->blocks[i].address = 0;
 }
 
 int pf_reader_has_thread(const struct pf_reader *r, uint64_t thread)
