@@ -11,6 +11,20 @@ function outside.requires(more)
   requires(copy({ ext = { "bpf", "outside" }, bpf = true, perf_open = true, registers = true }, more))
 end
 
+--- A script of the shell that ends when the processes of its arguments have used some CPU time, 0.1 s or more each. A time of the
+-- clock would not do: on a busy machine a process may not run for long.
+outside.WORKED = [[
+ticks() {
+  read -r stat </proc/$1/stat || exit 1
+  set -- ${stat##*) }
+  echo $((${12} + ${13}))
+}
+for p; do
+  until=$(($(ticks $p) + 10))
+  while [ $(ticks $p) -lt $until ]; do sleep 0.02; done
+done
+]]
+
 --- Profiles children of kit.start from their beginning to their end.
 -- @param opts of perf.profiler, with their process ids
 -- @return the Profile, and what the last child's function returned

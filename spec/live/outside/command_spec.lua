@@ -6,6 +6,7 @@ local util = require "spec.support.util"
 
 -- Run commands beside a process that runs Lua, whose number is $p.
 local function beside(dir, commands)
+  util.write_file(dir .. "/worked.sh", outside.WORKED)
   util.write_file(dir .. "/busy.lua", "local function work() local s = 0 for i = 1, 1e5 do s = s + i % 7 end return s end\n"
     .. "io.stdout:write 'runs\\n' io.stdout:flush() local sleeps = require 'testkit'.sleeps\n"
     .. "while true do work() sleeps(1) end\n") -- it leaves the CPU to others
@@ -27,7 +28,7 @@ describe("luaperf record -p of a process that runs Lua", function()
   end)
 
   it("writes a profile, and counts each sample", function()
-    local output = beside(dir, "luaperf record -p $p -o x.folded --timeout 0.5; echo $?; cat x.folded")
+    local output = beside(dir, "luaperf record -p $p -o x.folded -- sh worked.sh $p; echo $?; cat x.folded")
     local all, with, without, lost = output:match(
       "^%[ luaperf: ([%d,]+) samples? of task%-clock in x.folded: ([%d,]+) with a Lua stack, ([%d,]+) without, (%d+) lost %]\n0")
     local function number(text) return tonumber((text:gsub(",", ""))) end
@@ -38,7 +39,7 @@ describe("luaperf record -p of a process that runs Lua", function()
   end)
 
   it("has the children of the process, but not itself", function()
-    local output = beside(dir, "luaperf record -p $$ -o x.folded --timeout 0.5; cat x.folded")
+    local output = beside(dir, "luaperf record -p $$ -o x.folded -- sh worked.sh $p; cat x.folded")
     assert.matches("\nbusy.lua:3 main chunk;busy.lua:1 work %d+\n", output)
     assert.is_nil(output:find("luaperf:%d", 1), output)
   end)

@@ -28,11 +28,12 @@ describe("a process with another build of the interpreter", function()
   it("has the lines of the loop's instructions", function()
     outside.requires { root = true, puc = true }
     util.write_file(dir .. "/lines.lua", LINES)
+    util.write_file(dir .. "/worked.sh", outside.WORKED)
     -- Another file is another build, as far as luaperf knows.
     local output = luaperf.shell(dir, ([[
       cp "$(readlink -f "$(command -v %s)")" program && mkfifo output
       ./program lines.lua >output & p=$!; read line <output
-      luaperf record -p $p -o x.folded --timeout 1 2>&1 | grep -v '^.[ ]luaperf'; kill $p; wait $p; cat x.folded]])
+      luaperf record -p $p -o x.folded -- sh worked.sh $p 2>&1 | grep -v '^.[ ]luaperf'; kill $p; wait $p; cat x.folded]])
       :format(util.lua()))
     local sums, all = {}, 0
     for line, n in output:gmatch "lines.lua:(%d+) work (%d+)\n" do

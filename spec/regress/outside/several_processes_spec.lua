@@ -36,6 +36,7 @@ describe("several processes", function()
   local function beside(commands)
     local dir = util.new_directory()
     finally(function() util.remove_directory(dir) end)
+    util.write_file(dir .. "/worked.sh", outside.WORKED)
     util.write_file(dir .. "/one.lua", "local function work_of_one() local s = 0 for i = 1, 1e5 do s = s + i % 7 end end\n"
       .. "io.stdout:write 'runs\\n' io.stdout:flush() local sleeps = require 'testkit'.sleeps\n"
       .. "while true do work_of_one() sleeps(1) end\n") -- they leave the CPUs to others
@@ -47,7 +48,9 @@ describe("several processes", function()
   it("are given to luaperf record and top by commas or several options", function()
     outside.requires { root = true }
     local output = beside [[
-      for p in "-p $a,$b" "-p $a -p $b" "-p $b,$a,$b"; do luaperf record $p --timeout 0.5 -o x.folded 2>&-; cat x.folded; done
+      for p in "-p $a,$b" "-p $a -p $b" "-p $b,$a,$b"; do
+        luaperf record $p -o x.folded -- sh worked.sh $a $b 2>&-; cat x.folded
+      done
       luaperf top -p $a,$b -d 0.5 --times 1]]
     for _, name in ipairs { "work_of_one", "work_of_two" } do
       local _, n = output:gsub("lua:1 " .. name .. " %d+\n", "")
@@ -71,7 +74,7 @@ describe("several processes", function()
     finally(function() os.remove(path) os.remove(path .. ".data") end)
     local output = beside(([[
       luaperf stat -p $a,$b -e task-clock --timeout 0.1 2>&1
-      luaperf record -p $a,$b -o %s --timeout 0.5 2>&-
+      luaperf record -p $a,$b -o %s -- sh worked.sh $a $b 2>&-
       kill $b; wait $b 2>&-; luaperf stat -p $a,$b 2>&1; echo $?; echo $a $b]]):format(path .. ".data"))
     assert.matches("^%s*processes %d+, %d+:\n.-task%-clock.-luaperf: no process %d+\n255\n", output)
     local seen = {}
