@@ -172,11 +172,11 @@ describe("a profile of another process", function()
       end
       return s
     end)
-    check_sums(prof)
+    check_sums(prof, true)
     assert.equal("ns", prof.unit)
     -- os.clock counts the switches to other programs too, of which there are many on a loaded machine.
-    assert.is_true(prof.total >= 0.27e9, profiling.text(prof))
-    assert.is_true(prof.accounting.resolved > 0.9 * prof.accounting.samples, profiling.text(prof))
+    assert.is_true(prof.total >= 0.2e9, profiling.text(prof))
+    assert.is_true(prof.accounting.resolved > 0.9 * prof.sample_count, profiling.text(prof))
   end)
 
   it("has each system call on its line, those of children too", function()
@@ -214,15 +214,15 @@ describe("a profile of another process", function()
     requires { tracepoint = "sched:sched_switch" }
     local function naps() os.execute "exec sleep 0.1" end
     local prof = profile({ event = "context-switches" }, function()
-      naps()
-      naps()
+      for _ = 1, 6 do naps() end
     end)
     check_sums(prof)
     local text = profiling.text(prof)
     assert.equal("ns", prof.unit)
-    -- A sleep's timer starts a little before the thread leaves its CPU.
-    assert.is_true(under(prof, "os.execute", "naps") >= 0.19e9, text)
-    assert.is_true(under(prof, "(outside Lua)") >= 0.19e9, text) -- the children
+    -- A sleep's timer starts before the thread leaves its CPU. If a busy host runs another machine then, the timer may expire
+    -- before the thread has left the CPU: of such a sleep little or nothing is a time off the CPU.
+    assert.is_true(under(prof, "os.execute", "naps") >= 0.3e9, text)
+    assert.is_true(under(prof, "(outside Lua)") >= 0.3e9, text) -- the children
   end)
 
   it("counts the switches themselves if the event has a period", function()
@@ -249,10 +249,10 @@ describe("a profile of another process", function()
       end
       return n
     end)
-    check_sums(prof)
+    check_sums(prof, true)
     local missing = 0
     for reason, n in pairs(prof.failures or {}) do missing = missing + (reason == "function gone" and 0 or n) end
-    assert.is_true(missing <= 0.01 * prof.accounting.samples, profiling.text(prof))
+    assert.is_true(missing <= 0.01 * prof.sample_count, profiling.text(prof))
   end)
 
   -- A prototype's memory is used again for that of another chunk. Each chunk's function is defined at a line of its own.
