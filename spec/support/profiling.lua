@@ -69,14 +69,15 @@ function profiling.at_safe_points(fn, ...)
   if not ok then error(err, 0) end
 end
 
---- Checks that the total is at least `n`, and that at least 99.9 % of it is on the line.
+--- Checks that the line has `n` page faults or other events, and hardly more. Elsewhere there may be more: of pages that are new,
+-- or copied since a fork.
 function profiling.check(assert, prof, n, line, func)
   local text = profiling.text(prof)
   assert.equal(prof.total, profiling.sum(prof), text)
   assert.equal(0, prof.lost, text)
   assert.is_true(prof.total >= n, text)
-  assert.is_true(prof.total <= n + 100, text) -- the compiler and a growing heap use some pages too
-  assert.is_true(profiling.on_line(prof, line, func) >= n * 0.999, ("line %d:\n%s"):format(line, text))
+  local found = profiling.on_line(prof, line, func)
+  assert.is_true(found >= n * 0.999 and found <= n + 100, ("line %d:\n%s"):format(line, text))
 end
 
 return profiling

