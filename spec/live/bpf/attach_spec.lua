@@ -43,10 +43,12 @@ describe("ev:set_bpf", function()
     for _, i in ipairs(ids) do if i == program.id then found = found + 1 end end
     assert.equal(1, found)
     assert.equal(#ids, total)
-    -- With a bound that is too small it returns that many, and the total.
-    assert.same({{}, total}, {ev:query_bpf(0)})
+    -- With a bound that is too small it returns that many, and the total. Other processes may use the tracepoint too.
+    ids, total = ev:query_bpf(0)
+    assert.is_true(#ids == 0 and total >= 1)
     assert.equal(1, #ev:query_bpf(1))
-    assert.same({total, total}, {#ev:query_bpf(1000000), select(2, ev:query_bpf(1000000))})
+    ids, total = ev:query_bpf(1000000)
+    assert.equal(#ids, total)
     ev:close()
     obj:close()
   end)
