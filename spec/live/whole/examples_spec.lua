@@ -119,7 +119,7 @@ describe("examples", function()
       util.execute("chmod 777 " .. dir)
       local failed = as_nobody(2, function()
         return copied [[for i in "bench 0.001" explore fast group measure "profile ." record ring spans; do
-          set -- $i; timeout 60 $LUA examples/$1.lua $2 >out 2>&1 || { echo "$1: status $?"; cat out; }; done]]
+          set -- $i; timeout 600 $LUA examples/$1.lua $2 >out 2>&1 || { echo "$1: status $?"; cat out; }; done]]
       end)
       assert.equal("", failed)
     end)

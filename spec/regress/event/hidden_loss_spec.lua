@@ -270,7 +270,13 @@ describe("perf.record", function()
   -- machines a running recorder emptied the smallest ring in time.
   local program = [[
     local kit, recorder = require "testkit", %d
-    local function state() return io.open("/proc/" .. recorder .. "/stat"):read "*a":match ".*%%) (%%a)" end
+    local function state()
+      local f = assert(io.open("/proc/" .. recorder .. "/stat"))
+      local text = f:read "*a"
+      f:close() -- a busy machine may stop the recorder late: the memory must not grow meanwhile
+      collectgarbage()
+      return text:match ".*%%) (%%a)"
+    end
     kit.kill(recorder, 19)
     repeat until state() == "T"
     kit.touch_pages(%d)
