@@ -69,14 +69,7 @@ describe("resty.perf over generations of workers", function()
     end
   end
 
-  local function ended(pids)
-    s:wait(function()
-      for _, pid in ipairs(pids) do
-        if io.open("/proc/" .. pid .. "/stat") then return false end
-      end
-      return true
-    end)
-  end
+  local function ended(pids) s:ended(pids) end
 
   -- Waits until these workers have begun to exit.
   local function exiting(pids)
@@ -158,8 +151,12 @@ describe("resty.perf over generations of workers", function()
   local function upgrade()
     local old, workers = s:master(), s:workers()
     kit.kill(old, 12) -- SIGUSR2
-    s:wait(function() return s:master() and s:master() ~= old and #s:workers() == #workers end)
-    return old, s:master(), workers, s:workers()
+    local new
+    s:wait(function()
+      new = s:master() -- nil at times: nginx renames the old one's file, and writes the new one's later
+      return new and new ~= old and #s:workers(new) == #workers
+    end)
+    return old, new, workers, s:workers(new)
   end
 
   -- The story: a new master has a new dictionary, so a binary upgrade began new sums.

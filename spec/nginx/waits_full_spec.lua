@@ -28,9 +28,9 @@ describe("resty.perf's waits", function()
     for _ = 1, 3 do s:get "/nap" end
     s:wait(function() return s:worker().known == 0 end)
     assert.equal("/nap 8\n", (s:get "/naps"))
-    local before = s:workers()[1]
+    local before = s:workers()
     s:reload()
-    s:wait(function() return not io.open("/proc/" .. before .. "/stat") end)
+    s:ended(before)
     s:get "/nap"
     s:wait(function() return s:worker().known == 0 end)
     assert.equal("/nap 9\n", (s:get "/naps"))
