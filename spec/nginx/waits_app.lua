@@ -29,6 +29,7 @@ function app.naps()
 end
 
 function app.slow_server()
+  ngx.update_time()
   ngx.sleep(0.04)
   ngx.say "late"
 end
