@@ -47,9 +47,9 @@ static uint64_t address(lua_State *L, const char *name)
 /* Release the resources that prepare has taken, and the claim. A profiler without the claim leaves those of the running one. */
 static void give_back(lua_State *L, struct pb_profiler *p)
 {
-	if (p->marks && --p->lifetime->marks == 0)
+	if (p->stack.marks && --p->lifetime->marks == 0)
 		pb_marks_give(&p->stack);
-	p->marks = 0;
+	p->stack.marks = 0;
 	if (!p->s.at.claimed)
 		return;
 	pb_engine_stop(L, &p->stack);
@@ -217,7 +217,7 @@ static int prepare(lua_State *L)
 		pb_unwind_learn_more(L, &p->stack);
 		pb_marks_take(&p->stack);
 		p->lifetime->marks++;
-		p->marks = 1;
+		p->stack.marks = 1;
 		if (p->allocations.survived)
 			pb_count_collections(L, p);
 	}

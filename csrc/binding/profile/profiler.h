@@ -24,7 +24,6 @@ struct pb_profiler {
 	struct pb_stack stack;
 	struct pb_lifetime *lifetime; /* ends with its Lua state */
 	struct pb_profiler *next;
-	int marks;      /* it uses marks */
 	uint64_t counter; /* of collections; 0: none, or it could not go on */
 	int safe_point; /* its stacks are taken at safe points, not unwound */
 	uint64_t every; /* of allocations: bytes between two samples, on average; 0: it has an event */

@@ -53,6 +53,7 @@ struct pb_stack {
 	int may_ask;     /* the event does not count the system call by which the signal handler finds the C function */
 	int coroutines;
 	int tells;    /* the replacements record which thread resumes which */
+	int marks;    /* it uses marks in compiled code */
 	int creators; /* reference to the table of nodes by thread */
 	struct pb_cell *cell; /* through which the replacements reach it */
 	struct pf_hidden hidden; /* the profiler's own sources */

@@ -173,7 +173,8 @@ void pb_unwind(void *owner, const struct pf_registers *r, const struct pf_memory
 	const struct pb_stack *p = owner;
 
 	pb_unwind_by(&p->layout, p->global, r, m, u);
-	pb_marks_set(p);
+	if (p->marks)
+		pb_marks_set(p);
 	if (pb_on_trigger)
 		pb_on_trigger(p, r, m);
 	serve_hook(p);
