@@ -20,10 +20,15 @@ it("a profile of context switches is not of those that the reader of the samples
       end
       local p = assert(perf.profiler { pid = pid, event = "context-switches" })
       assert(p:start())
-      local began = ms()
-      repeat os.execute "sleep 0.05" until ms() - began > 200
-      local prof = p:stop()
-      print(prof.accounting.samples / (ms() - began))
+      local least = math.huge
+      for _ = 1, 5 do -- other programs on this CPU may preempt it too, for a while
+        local began = ms()
+        repeat os.execute "sleep 0.05" until ms() - began > 100
+        least = math.min(least, assert(p:snapshot()).accounting.samples / (ms() - began))
+        if least < 5 then break end
+      end
+      p:stop()
+      print(least)
     ]])
     local run = ("taskset -c %s %s"):format(cpu, util.lua())
     local commands = "d=%s; mkfifo $d/ready; %s $d/busy.lua >$d/ready & p=$!; read line <$d/ready; "
