@@ -32,9 +32,8 @@ end
 
 -- A sanitizer's malloc keeps freed memory and takes new pages instead, in steps of 64 KB for each size of object, and more for
 -- each new call stack. These pages cannot be faulted in before, nor distinguished from other faults. So under a sanitizer the
--- count is tried several times. Elsewhere too, if less often: a kernel that lacks memory, compacts it or makes huge pages takes
--- pages away, and the next use of each is a fault. A count that is wrong is wrong each time.
-local TRIES = os.getenv "PERF_SAN" and 10 or 3
+-- count is tried several times.
+local TRIES = os.getenv "PERF_SAN" and 10 or 1
 
 --- Calls fn so that only fn itself causes page faults and system calls: no collection is due, the heap has room, each mapped page
 -- is present and not shared, and LuaJIT compiles nothing, which would take two calls of mprotect. For exact counts, above all in
