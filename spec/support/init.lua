@@ -45,10 +45,11 @@ end
 
 -- LuaJIT unmaps free pages and maps new ones, which would add page faults to a spec that counts. So its heap is grown, and one
 -- table in 500 is kept, so that no page is unmapped. It is grown again before the file at which a MB of the new pages is in use.
--- testkit grows malloc's heap.
+-- testkit grows malloc's heap. Machine code gets one area that is large enough, since a new one adds faults too, and where LuaJIT
+-- begins to compile differs between runs.
 local jit = rawget(_G, "jit")
 if jit then
-  jit.flush() -- also frees the small area
+  jit.flush() -- also frees the small area that it has now
   require("jit.opt").start("sizemcode=1024", "maxmcode=8192")
 end
 local collected -- KB in use after the last collection
@@ -62,24 +63,6 @@ local function grow_heap()
   t = nil -- luacheck: ignore 311
   collectgarbage()
   enough = collectgarbage "count" + 1024
-end
-
--- The first machine code in each page adds a page fault too, and where the compiler begins differs between runs. So machine code
--- gets one large area, and each page of it is written.
-local function touch_machine_code()
-  assert(loadstring "for _ = 1, 1000 do end")() -- compiled: there is an area, also after jit.flush
-  local memory = io.open("/proc/self/mem", "r+") -- this file can write them although they are not writable
-  if not memory then return end
-  for line in io.lines "/proc/self/maps" do
-    local from, to = line:match "^(%x+)%-(%x+) r%-xp 00000000 00:00 0%s*$"
-    for at = tonumber(from or 0, 16), tonumber(to or 0, 16) - 1, 4096 do
-      memory:seek("set", at)
-      local byte = memory:read(1)
-      memory:seek("set", at)
-      if byte then memory:write(byte) end
-    end
-  end
-  memory:close()
 end
 
 local name
@@ -125,7 +108,7 @@ busted.subscribe({"file", "start"}, function(file)
   kit.settle_after_forks(live)
   if live and jit then
     grow_heap()
-    touch_machine_code()
+    assert(loadstring "for _ = 1, 1000 do end")() -- compiled: so there is an area for machine code, also after jit.flush
   end
   collected = nil
 end)
