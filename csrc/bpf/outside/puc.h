@@ -261,6 +261,8 @@ static long each_call(__u32 i, void *unused)
 		s->certain = 0; /* it is a Lua function */
 	index = at ? puc_index(s, at, pc) : -1;
 	mix_path(s, index);
+	if (i == 0 && at && index < 0)
+		index = 0; /* a call that begins just now still has the pc of an earlier one */
 	if (index < 0 || was_seen(s, pc))
 		return 0;
 	if (i == 0)
