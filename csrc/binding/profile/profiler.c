@@ -375,7 +375,8 @@ void pb_open_profiler(lua_State *L)
 					     {"use_safe_points", l_use_safe_points},
 					     {NULL, NULL}};
 	static const luaL_Reg methods[] = {{"start", l_start},   {"stop", l_stop},   {"state", l_state},
-					   {"result", pb_profiler_result}, {"snapshot", pb_profiler_snapshot}, {"close", l_close}, {NULL, NULL}};
+					   {"result", pb_profiler_result}, {"snapshot", pb_profiler_snapshot},
+					   {"live", pb_profiler_live}, {"close", l_close}, {NULL, NULL}};
 
 	push_lifetime(L);
 	lua_pop(L, 1);

@@ -44,6 +44,7 @@ void pb_allocators_close(lua_State *L, struct pb_lifetime *life);
 /* profile/result.c: profiler:result(), profiler:snapshot() and core.moment. */
 int pb_profiler_result(lua_State *L);
 int pb_profiler_snapshot(lua_State *L);
+int pb_profiler_live(lua_State *L);
 int pb_moment(lua_State *L);
 
 #endif

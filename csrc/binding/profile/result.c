@@ -21,7 +21,7 @@ static void set_blocks(lua_State *L, const struct pf_allocations *a)
 	lua_setfield(L, -2, "blocks");
 }
 
-/* profiler:result(): the result, after the stop; profiler:snapshot(): of a running one, so far, or nil, message, code:
+/* profiler:result(): the result, after the stop; profiler:snapshot(), profiler:live(): of a running one, so far, or nil, message, code:
  *
  *   frames, parent, frame, weight, count, failures: see pb_set_stacks
  *   moments   the samples one by one, for core.moment; beyond: how many did not fit
@@ -82,6 +82,24 @@ int pb_profiler_snapshot(lua_State *L)
 	pf_sampling_enter(&p->s.at);
 	raised = lua_pcall(L, 1, 1, 0);
 	pf_sampling_leave(&p->s.at);
+	return raised ? lua_error(L) : 1;
+}
+
+/* Finalizers and hooks may run in the meantime, but they cannot stop the profiler: its owner refuses that. */
+int pb_profiler_live(lua_State *L)
+{
+	struct pb_profiler *p = pb_check_profiler(L);
+	int raised;
+
+	luaL_argcheck(L, p->allocations.is_live && p->s.at.running, 1, "Profiler of the heap is not running");
+	if (!pf_sampling_is_mine(&p->s.at))
+		return pb_fail(L, -EPERM, "another thread has started it");
+	lua_settop(L, 1);
+	lua_pushcfunction(L, result);
+	lua_insert(L, 1);
+	pf_allocations_read(&p->allocations);
+	raised = lua_pcall(L, 1, 1, 0);
+	pf_allocations_resume(&p->allocations);
 	return raised ? lua_error(L) : 1;
 }
 

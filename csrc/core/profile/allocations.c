@@ -72,6 +72,12 @@ static void subtract(struct pf_allocations *a, const struct pf_live *block)
 	pf_stacks_add(&a->s->at.stacks, block->node, -block->weight, -block->count);
 }
 
+static void add_again(struct pf_allocations *a, const struct pf_live *block)
+{
+	a->s->sum += block->weight;
+	pf_stacks_add(&a->s->at.stacks, block->node, block->weight, block->count); /* cannot fail: the node has a sum already */
+}
+
 /* Close the gap of a freed entry: move the entries behind it that a search, which ends at a gap, would no longer find. */
 static void close_gap(struct pf_allocations *a, uint32_t gap)
 {
@@ -88,10 +94,14 @@ static void close_gap(struct pf_allocations *a, uint32_t gap)
 
 static void drop(struct pf_allocations *a, uint64_t address)
 {
-	const struct pf_live *found = find(a, address);
+	struct pf_live *found = find(a, address);
 
 	if (!found->block)
 		return;
+	if (a->is_read) {
+		found->is_freed = 1;
+		return;
+	}
 	subtract(a, found);
 	a->live_n--;
 	close_gap(a, (uint32_t)(found - a->live));
@@ -130,7 +140,7 @@ static void add_sample(struct pf_allocations *a, void *block, size_t size)
 	struct pf_live entry = {.block = (uintptr_t)block,
 				.weight = p < 1 ? round_fairly(a, (double)size / p) : size,
 				.count = p < 1 ? round_fairly(a, 1 / p) : 1,
-				.born = a->collections};
+				.born = a->collections & PF_BORN};
 
 	a->s->samples++;
 	entry.node = pf_sampler_add(a->s, a->node, 0, entry.weight, entry.count);
@@ -154,7 +164,7 @@ static void count(struct pf_allocations *a, const void *old, size_t old_size, vo
 	a->blocks++;
 	if (a->is_sample)
 		add_sample(a, block, size);
-	else
+	else if (!a->is_read)
 		a->left -= (double)size;
 }
 
@@ -167,7 +177,7 @@ void *pf_allocator_call(void *ud, void *old, size_t old_size, size_t size)
 
 	/* Stacks are taken before the call, since the old block may be the interpreter's own stack. */
 	for (struct pf_allocations *a = counts ? in->running : NULL; a; a = a->next) {
-		a->is_sample = size && a->left <= (double)size;
+		a->is_sample = size && !a->is_read && a->left <= (double)size;
 		if (a->is_sample && !r.sp) {
 			pf_own_registers_here(&r);
 			r.stack_end = pf_own_stack_end(r.sp);
@@ -211,11 +221,34 @@ int pf_allocations_start(struct pf_allocations *a, struct pf_sampler *s, struct 
 
 /* Leave out the blocks that have not survived enough collections. The first that ended since a block was allocated may have begun
  * before that, and then frees no such block. */
-static void drop_young(struct pf_allocations *a)
+static void leave_out_young(struct pf_allocations *a)
 {
+	for (uint32_t i = 0; a->survived && i < a->live_room; i++) {
+		struct pf_live *block = a->live + i;
+
+		block->is_young = block->block && ((a->collections - block->born) & PF_BORN) <= a->survived;
+		if (block->is_young)
+			subtract(a, block);
+	}
+}
+
+void pf_allocations_read(struct pf_allocations *a)
+{
+	leave_out_young(a);
+	a->is_read = 1;
+}
+
+void pf_allocations_resume(struct pf_allocations *a)
+{
+	a->is_read = 0;
+	for (uint32_t i = 0; i < a->live_room; i++) {
+		if (a->live[i].is_young)
+			add_again(a, a->live + i);
+		a->live[i].is_young = 0;
+	}
 	for (uint32_t i = 0; i < a->live_room; i++)
-		if (a->live[i].block && a->collections - a->live[i].born <= a->survived)
-			subtract(a, a->live + i);
+		while (a->live[i].block && a->live[i].is_freed) /* the next entry may move to its place */
+			drop(a, a->live[i].block);
 }
 
 void pf_allocations_stop(struct pf_allocations *a)
@@ -232,8 +265,7 @@ void pf_allocations_stop(struct pf_allocations *a)
 	pf_peek_give(a->s->at.generation);
 	a->s->at.running = 0;
 	a->s->duration_ns = pf_wall_ns() - a->s->started_ns;
-	if (a->survived)
-		drop_young(a);
+	leave_out_young(a);
 	a->s->value = a->is_live ? a->s->sum : a->bytes;
 }
 

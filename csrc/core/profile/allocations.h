@@ -29,12 +29,15 @@ struct pf_allocator {
 	uint32_t generation; /* pf_fork_generation of the process that started the running ones */
 };
 
+enum { PF_BORN_BITS = 30, PF_BORN = (1 << PF_BORN_BITS) - 1 };
+
 /* A sampled block that is not freed. */
 struct pf_live {
 	uint64_t block; /* its address; 0: none */
 	uint64_t weight, count;
 	uint32_t node;
-	uint32_t born; /* `collections` when it was allocated */
+	uint32_t born : PF_BORN_BITS; /* the low bits of `collections` when it was allocated */
+	uint32_t is_young : 1, is_freed : 1; /* while the weights are read */
 };
 
 struct pf_allocations {
@@ -45,6 +48,7 @@ struct pf_allocations {
 	uint64_t random;
 	uint32_t node; /* the stack of the block that is being allocated, if it is a sample */
 	int is_sample;
+	int is_read; /* between pf_allocations_read and pf_allocations_resume */
 	uint64_t bytes, blocks, freed_bytes, freed_blocks; /* exact */
 	int is_live; /* the weights are those of the blocks that are not freed */
 	uint64_t survived; /* and that have survived this number of collections */
@@ -59,7 +63,11 @@ pf_allocate pf_allocator_call;
 /* Start. is_live and survived are set before, and pf_sampler_init has prepared the sampler without an event. period: at least 1. Returns
  * 0 or -ENOMEM. */
 int pf_allocations_start(struct pf_allocations *a, struct pf_sampler *s, struct pf_allocator *in, uint64_t period);
-/* The opposite; idempotent. In the child of a fork the samples of the child's own blocks are missing. */
+/* From here to pf_allocations_resume, the weights are those of the blocks that live now and have survived enough collections, and do not
+ * change: what is freed meanwhile is subtracted later, and what is allocated is no sample. */
+void pf_allocations_read(struct pf_allocations *a);
+void pf_allocations_resume(struct pf_allocations *a);
+/* The opposite of the start; idempotent. In the child of a fork the samples of the child's own blocks are missing. */
 void pf_allocations_stop(struct pf_allocations *a);
 void pf_allocations_free(struct pf_allocations *a);
 

@@ -157,7 +157,7 @@ int pf_sampler_stop(struct pf_sampler *s)
 
 uint64_t pf_sampler_lost(struct pf_sampler *s)
 {
-	if (s->at.running && !pf_sampling_inherited(&s->at))
+	if (s->event && s->at.running && !pf_sampling_inherited(&s->at))
 		pf_event_lost(s->event, &s->lost);
 	return (s->lost > s->ring.lost ? s->lost : s->ring.lost) + s->ring.lost_samples;
 }

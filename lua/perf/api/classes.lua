@@ -198,6 +198,7 @@ return {
   { class = "Profiler", summary = "Profiles from start to stop.",
     { "start", "()", "Start profiling." },
     { "snapshot", "()", "Return the Profile of the time since the start, or since the last snapshot, and go on." },
+    { "live", "()", "Return the Profile of the memory that is alive now, and go on; for the event heap." },
     { "stop", "()", "Stop profiling; return the Profile." },
     { "is_running", "()", "Whether it is running, in this process." },
     { "close", "()", "Close the event." } },

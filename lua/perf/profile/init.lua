@@ -226,13 +226,31 @@ end
 -- that of the stop add up to the whole. What was counted after the last sample belongs to the next one; the work of
 -- making the Profile belongs to none.
 -- @treturn Profile @fails "EINVAL" if it is not running; "EBUSY" in a finalizer or hook that runs during another call of it;
--- "ECHILD" in the child of a fork; "EPERM" in another thread than that which it profiles; "ENOTSUP" for allocations
+-- "ECHILD" in the child of a fork; "EPERM" in another thread than that which it profiles; "ENOTSUP" for alloc and heap
 function Profiler:snapshot()
   local state = check(self, "snapshot").sampler and self.sampler:state()
   if state == "inherited" then return nil, core.inherited "Profiler", "ECHILD" end
   if state ~= "running" then return nil, "the profiler is not running", "EINVAL" end
   if allocations[self.spec.label] then return nil, self.spec.label .. ": allocations have no snapshot", "ENOTSUP" end
   return alone(self, snapshot)
+end
+
+local function live(self)
+  local found, message, code = self.sampler:live()
+  if not found then return nil, ("%s: %s"):format(self.label, message), code end
+  return require("perf.profile.collect").make(self, found)
+end
+
+--- Return the Profile of the memory that is alive now, and go on; for the event heap. It has what was allocated since the start.
+-- The memory of the Profile itself is allocated where this is called.
+-- @treturn Profile @fails "EINVAL" if it is not running; "EBUSY" in a finalizer or hook that runs during another call of it;
+-- "ECHILD" in the child of a fork; "EPERM" in another thread than that which it profiles; "ENOTSUP" for other events
+function Profiler:live()
+  local state = check(self, "live").sampler and self.sampler:state()
+  if state == "inherited" then return nil, core.inherited "Profiler", "ECHILD" end
+  if state ~= "running" then return nil, "the profiler is not running", "EINVAL" end
+  if self.spec.label ~= "heap" then return nil, self.spec.label .. ": only the event heap has live memory", "ENOTSUP" end
+  return alone(self, live)
 end
 
 local function stop(self)

@@ -55,6 +55,11 @@ method("Profiler", profiler, {
   start = { run = function(p) return p:start() end, again = false, survives = "mmap" }, -- it works without a signal stack
   -- Without the kernel's count of lost samples, a snapshot has that of the one before; the next one has the rest.
   snapshot = { setup = started, run = function(p) return p:snapshot() end, survives = "read" },
+  live = { needs = { registers = true }, setup = function()
+    local p = assert(perf.profiler { event = "heap", period = 1 })
+    assert(p:start())
+    return p
+  end, run = function(p) return p:live() end, codes = { mmap = "any" }, survives = "open fstat read process_vm_readv mmap" },
   stop = { setup = started, run = function(p) return p:stop() end, again = false },
 })
 

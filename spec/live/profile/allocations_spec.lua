@@ -279,6 +279,88 @@ describe("a profile of the heap", function()
     assert.equal(0, own(prof, "garbage"))
   end)
 
+  it("shows what is alive while it runs", function()
+    local p = assert(perf.profiler { event = "heap", period = 1 })
+    work(1, 1000) -- compiled before
+    local function collect()
+      sink[1] = nil
+      collectgarbage()
+      collectgarbage()
+    end
+    local function forget(from, to) for i = from, to do kept[i] = false end end
+    forget(1, 1000)
+    assert(p:start())
+    local sums = {}
+    local function look(prof)
+      assert.equal(prof.total, profiling.sum(prof))
+      assert.equal(0, own(prof, "garbage"))
+      sums[#sums + 1] = own(prof, "leak")
+    end
+    work(1, 500)
+    collect()
+    look(assert(p:live()))
+    work(501, 1000)
+    collect()
+    look(assert(p:live()))
+    forget(1, 500)
+    collect()
+    look(assert(p:live()))
+    forget(501, 999)
+    collect()
+    look(assert(p:stop()))
+    assert(sums[4] > 0 and sums[4] % 8 == 0)
+    for i, n in ipairs { 500, 1000, 500 } do assert.equal(n * sums[4], sums[i]) end
+  end)
+
+  it("shows what has survived collections so far", function()
+    local p = assert(perf.profiler { event = "heap", period = 1, survived = 2 })
+    assert(p:start())
+    collectgarbage "stop"
+    work(1, 500)
+    sink[1] = nil
+    assert.equal(0, own(assert(p:live()), "leak"))
+    for _ = 1, 3 do collectgarbage() end
+    collectgarbage "stop"
+    work(501, 600)
+    local now = own(assert(p:live()), "leak")
+    local last = assert(p:stop())
+    collectgarbage "restart"
+    assert(now > 500 * 4 * 8)
+    assert.equal(now, own(last, "leak"))
+    assert.equal(last.total, profiling.sum(last))
+  end)
+
+  it("loses nothing that is freed while it is read", function()
+    local p = assert(perf.profiler { event = "heap", period = 1, survived = 1 })
+    assert(p:start())
+    for round = 1, 50 do
+      kept = {}
+      work(1, 200)
+      local prof = assert(p:live()) -- its own memory makes the collector go on
+      assert.equal(prof.total, profiling.sum(prof), round)
+    end
+    kept, sink[1] = {}, nil
+    for _ = 1, 3 do collectgarbage() end
+    local prof = assert(p:stop())
+    assert.equal(0, own(prof, "leak"))
+    assert.equal(0, own(prof, "garbage"))
+    assert.equal(prof.total, profiling.sum(prof))
+  end)
+
+  it("is not live where it is not running, and for other events", function()
+    local p = assert(perf.profiler { event = "heap" })
+    assert.equal("EINVAL", select(3, p:live()))
+    assert(p:start())
+    assert.equal("ECHILD", util.in_child(function() return select(3, p:live()) end))
+    assert(p:stop())
+    assert.equal("EINVAL", select(3, p:live()))
+    p = assert(perf.profiler { event = "alloc" })
+    assert(p:start())
+    assert.equal("ENOTSUP", select(3, p:live()))
+    p:close()
+    util.check_mistakes { ["live"] = function() p.live() end }
+  end)
+
   it("estimates the live bytes from samples", function()
     local sum, TIMES = 0, 40
     for _ = 1, TIMES do
