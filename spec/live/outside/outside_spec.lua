@@ -255,8 +255,8 @@ describe("a profile of another process", function()
     assert.is_true(missing <= 0.01 * prof.sample_count, profiling.text(prof))
   end)
 
-  -- A prototype's memory is used again for that of another chunk. Each chunk's function is defined at a line of its own. The story:
-  -- the lines of a call that had just begun were not in the snapshot, and were read from the process when their memory was freed.
+  -- A prototype's memory is used again for that of another chunk. Each chunk's function is defined at a line of its own. The
+  -- story: the lines of a call that had just begun were not in the snapshot, and were read when their memory was freed.
   it("never gives a line to another chunk", function()
     local prof = profile({ freq = 4000 }, function()
       local load = rawget(_G, "loadstring") or load
