@@ -376,7 +376,7 @@ void pb_open_profiler(lua_State *L)
 					     {NULL, NULL}};
 	static const luaL_Reg methods[] = {{"start", l_start},   {"stop", l_stop},   {"state", l_state},
 					   {"result", pb_profiler_result}, {"snapshot", pb_profiler_snapshot},
-					   {"live", pb_profiler_live}, {"close", l_close}, {NULL, NULL}};
+					   {"live", pb_profiler_live}, {"resume", pb_profiler_resume}, {"close", l_close}, {NULL, NULL}};
 
 	push_lifetime(L);
 	lua_pop(L, 1);

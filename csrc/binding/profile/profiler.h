@@ -45,6 +45,7 @@ void pb_allocators_close(lua_State *L, struct pb_lifetime *life);
 int pb_profiler_result(lua_State *L);
 int pb_profiler_snapshot(lua_State *L);
 int pb_profiler_live(lua_State *L);
+int pb_profiler_resume(lua_State *L);
 int pb_moment(lua_State *L);
 
 #endif

@@ -21,7 +21,8 @@ static void set_blocks(lua_State *L, const struct pf_allocations *a)
 	lua_setfield(L, -2, "blocks");
 }
 
-/* profiler:result(): the result, after the stop; profiler:snapshot(), profiler:live(): of a running one, so far, or nil, message, code:
+/* profiler:result(): the result, after the stop; profiler:snapshot(): of a running one, so far; profiler:live(): of what is alive now.
+ * The latter two may return nil, message, code:
  *
  *   frames, parent, frame, weight, count, failures: see pb_set_stacks
  *   moments   the samples one by one, for core.moment; beyond: how many did not fit
@@ -85,7 +86,8 @@ int pb_profiler_snapshot(lua_State *L)
 	return raised ? lua_error(L) : 1;
 }
 
-/* Finalizers and hooks may run in the meantime, but they cannot stop the profiler: its owner refuses that. */
+/* Blocks are not sampled from here until profiler:resume(), so that the Profile made of this result is in no later one. Finalizers and
+ * hooks may run in the meantime, but Profiler:stop refuses their calls. */
 int pb_profiler_live(lua_State *L)
 {
 	struct pb_profiler *p = pb_check_profiler(L);
@@ -99,8 +101,21 @@ int pb_profiler_live(lua_State *L)
 	lua_insert(L, 1);
 	pf_allocations_read(&p->allocations);
 	raised = lua_pcall(L, 1, 1, 0);
-	pf_allocations_resume(&p->allocations);
-	return raised ? lua_error(L) : 1;
+	if (raised)
+		return lua_error(L);
+	if (p->allocations.survived && !p->counter)
+		return pb_fail(L, -ENOMEM, "collections could not be counted");
+	return 1;
+}
+
+/* profiler:resume(): sample again, after a call of profiler:live() in which an error may have been raised. */
+int pb_profiler_resume(lua_State *L)
+{
+	struct pb_profiler *p = pb_check_profiler(L);
+
+	if (p->allocations.is_read)
+		pf_allocations_resume(&p->allocations);
+	return 0;
 }
 
 /* core.moment(moments, i): time, addr, cpu, weight, node of moment i; nothing after the last. */

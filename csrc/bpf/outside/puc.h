@@ -261,8 +261,10 @@ static long each_call(__u32 i, void *unused)
 		s->certain = 0; /* it is a Lua function */
 	index = at ? puc_index(s, at, pc) : -1;
 	mix_path(s, index);
-	if (i == 0 && at && index < 0)
-		index = 0; /* a call that begins just now still has the pc of an earlier one */
+	if (i == 0 && at && index < 0) { /* a call that has just begun still has the pc of another one, perhaps of its caller */
+		pc = word_of(s, at, layout.proto_code);
+		index = 0;
+	}
 	if (index < 0 || was_seen(s, pc))
 		return 0;
 	if (i == 0)
@@ -410,8 +412,8 @@ static __always_inline void put_puc(struct scratch *s)
 	find_puc_threads(s);
 	put_c_stack(end_of_c_stack(s));
 	s->c_copied = s->s.stack_end;
-	/* No thread was found, since a C function may use more of the C stack than is read: then it is that of the only known state. A
-	 * process that runs another program now has no such state. */
+	/* No thread was found, since a C function may use more of the C stack than is read: then it is that of the only known state. If
+	 * the process runs another program by now, it has no such state. */
 	if (!s->s.global && s->process.n == 1) {
 		main = word_at(s->process.global[0] + layout.main);
 		if (puc_global_of(main) == s->process.global[0]) {

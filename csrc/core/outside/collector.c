@@ -101,8 +101,8 @@ static int is_confirmed(struct sample *s, struct pf_unwound *u)
 }
 
 /* Most stacks need nothing but the snapshot. The others need objects which may be freed before they are read from the process; their
- * memory may then belong to other objects. An object can be made again at the same place after the read and before the check, so what
- * was read must be the same after the check. */
+ * memory may then belong to other objects, and others again before the check. So the stack is unwound once more after the check, and
+ * both must be the same. */
 static void unwind_from(struct sample *s, struct pf_unwound *u)
 {
 	struct pf_reader *r = s->c->reader;

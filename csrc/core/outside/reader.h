@@ -78,7 +78,7 @@ int pf_reader_init(struct pf_reader *r);
 void pf_reader_free(struct pf_reader *r);
 /* Begin with a snapshot, of this size with its pieces. Returns 0, or -EINVAL if it is damaged; 1 if its objects are kept from now on. */
 int pf_reader_begin(struct pf_reader *r, const struct pf_snapshot_head *s, size_t size, struct pf_fixed *fixed);
-/* Begin anew with the same snapshot. Memory that is neither in it nor in a mapped file is read again, or if not `live` refused. */
+/* Begin anew with the same snapshot. Memory that is neither in it nor in a mapped file is read again if `live` is set, and refused otherwise. */
 void pf_reader_again(struct pf_reader *r, int live);
 /* Do the objects that were read from the snapshot still exist in the process? If not, what was read from there may belong to others. */
 int pf_reader_is_current(const struct pf_reader *r);

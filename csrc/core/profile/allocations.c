@@ -232,12 +232,6 @@ static void leave_out_young(struct pf_allocations *a)
 	}
 }
 
-void pf_allocations_read(struct pf_allocations *a)
-{
-	leave_out_young(a);
-	a->is_read = 1;
-}
-
 void pf_allocations_resume(struct pf_allocations *a)
 {
 	a->is_read = 0;
@@ -249,6 +243,13 @@ void pf_allocations_resume(struct pf_allocations *a)
 	for (uint32_t i = 0; i < a->live_room; i++)
 		while (a->live[i].block && a->live[i].is_freed) /* the next entry may move to its place */
 			drop(a, a->live[i].block);
+}
+
+void pf_allocations_read(struct pf_allocations *a)
+{
+	pf_allocations_resume(a); /* memory may have been refused for the call that resumes */
+	leave_out_young(a);
+	a->is_read = 1;
 }
 
 void pf_allocations_stop(struct pf_allocations *a)
@@ -265,6 +266,7 @@ void pf_allocations_stop(struct pf_allocations *a)
 	pf_peek_give(a->s->at.generation);
 	a->s->at.running = 0;
 	a->s->duration_ns = pf_wall_ns() - a->s->started_ns;
+	pf_allocations_resume(a); /* if the state was closed while they were read */
 	leave_out_young(a);
 	a->s->value = a->is_live ? a->s->sum : a->bytes;
 }

@@ -64,9 +64,9 @@ pf_allocate pf_allocator_call;
  * 0 or -ENOMEM. */
 int pf_allocations_start(struct pf_allocations *a, struct pf_sampler *s, struct pf_allocator *in, uint64_t period);
 /* From here to pf_allocations_resume, the weights are those of the blocks that live now and have survived enough collections, and do not
- * change: what is freed meanwhile is subtracted later, and what is allocated is no sample. */
+ * change: what is freed meanwhile is subtracted later, and what is allocated meanwhile is not sampled. */
 void pf_allocations_read(struct pf_allocations *a);
-void pf_allocations_resume(struct pf_allocations *a);
+void pf_allocations_resume(struct pf_allocations *a); /* idempotent */
 /* The opposite of the start; idempotent. In the child of a fork the samples of the child's own blocks are missing. */
 void pf_allocations_stop(struct pf_allocations *a);
 void pf_allocations_free(struct pf_allocations *a);

@@ -226,7 +226,7 @@ end
 -- that of the stop add up to the whole. What was counted after the last sample belongs to the next one; the work of
 -- making the Profile belongs to none.
 -- @treturn Profile @fails "EINVAL" if it is not running; "EBUSY" in a finalizer or hook that runs during another call of it;
--- "ECHILD" in the child of a fork; "EPERM" in another thread than that which it profiles; "ENOTSUP" for alloc and heap
+-- "ECHILD" in the child of a fork; "EPERM" in another thread than the one that it profiles; "ENOTSUP" for alloc and heap
 function Profiler:snapshot()
   local state = check(self, "snapshot").sampler and self.sampler:state()
   if state == "inherited" then return nil, core.inherited "Profiler", "ECHILD" end
@@ -235,16 +235,24 @@ function Profiler:snapshot()
   return alone(self, snapshot)
 end
 
-local function live(self)
+local function live_of(self)
   local found, message, code = self.sampler:live()
   if not found then return nil, ("%s: %s"):format(self.label, message), code end
   return require("perf.profile.collect").make(self, found)
 end
 
---- Return the Profile of the memory that is alive now, and go on; for the event heap. It has what was allocated since the start.
--- The memory of the Profile itself is allocated where this is called.
+local function live(self)
+  local ok, prof, message, code = pcall(live_of, self)
+  self.sampler:resume()
+  if not ok then error(prof, 0) end
+  return prof, message, code
+end
+
+--- Return the Profile of the memory that is alive now, and go on; for the event heap. It has only memory that was allocated since
+-- the start. Nothing that is allocated while the Profile is made is in it, or in a later one.
 -- @treturn Profile @fails "EINVAL" if it is not running; "EBUSY" in a finalizer or hook that runs during another call of it;
--- "ECHILD" in the child of a fork; "EPERM" in another thread than that which it profiles; "ENOTSUP" for other events
+-- "ECHILD" in the child of a fork; "EPERM" in another thread than the one that it profiles; "ENOMEM" if memory was
+-- refused for the count of collections; "ENOTSUP" for other events
 function Profiler:live()
   local state = check(self, "live").sampler and self.sampler:state()
   if state == "inherited" then return nil, core.inherited "Profiler", "ECHILD" end

@@ -5,7 +5,7 @@ local core = require "perf.core"
 local kit = require "testkit"
 local perf = require "perf"
 
-local PAGES = 3000 -- sending touches so many; spans touch a few hundred at most
+local PAGES = 10000 -- sending touches so many; spans touch a few hundred at most, 1,500 with a sanitizer
 
 -- A tracer whose exporter has that cost.
 local function tracer(options)
