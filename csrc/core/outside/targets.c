@@ -65,12 +65,24 @@ struct pf_target *pf_target_of(struct pf_collector *c, pid_t pid)
 	return t;
 }
 
+/* The end of the first thread's C stack, which is at another place in each program. */
+static uint64_t stack_end(const char *maps)
+{
+	const char *line = strstr(maps, "[stack]");
+	struct pf_map map;
+
+	while (line && line > maps && line[-1] != '\n')
+		line--;
+	return line && pf_maps_next(line, &map) ? map.to : 0;
+}
+
 /* Keep the mappings in the process's image, or in a new one. A process without a Lua state gets none: there may be thousands. */
 static void keep_maps(struct pf_collector *c, struct pf_target *t, char *maps)
 {
 	struct pf_image *more;
 
-	if (t->image && c->images[t->image - 1].pid != t->pid) /* its parent's image, from pf_target_adopt */
+	/* Its parent's image, from pf_target_adopt; or it has ended, and another process has its pid by now. */
+	if (t->image && (c->images[t->image - 1].pid != t->pid || stack_end(c->images[t->image - 1].maps) != stack_end(maps)))
 		t->image = 0;
 	if (t->image) {
 		free(c->images[t->image - 1].maps);

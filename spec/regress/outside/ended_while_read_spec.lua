@@ -16,5 +16,6 @@ it("a profile of another process has the stacks of children that end while their
   assert.equal(200, tonumber(prof.total), text)
   assert.equal(200, profiling.under(prof, "testkit.fork"), text)
   assert.equal(200, profiling.under(prof, "testkit.syscalls"), text)
-  assert.is_nil(next(prof.failures or {}), text)
+  -- The lines of some stacks are read from the child, which may have ended.
+  for reason in pairs(prof.failures or {}) do assert.equal("function gone", reason, text) end
 end)
