@@ -19,4 +19,6 @@ files["lua/resty"] = {std = "+ngx_lua"}
 files["spec/nginx"] = {std = "+ngx_lua", read_globals = {ngx = {fields = {"run_worker_thread"}, other_fields = true}}}
 files["bench/nginx_app.lua"] = {std = "+ngx_lua"}
 files["tools/nginx"] = {std = "+ngx_lua"}
+files["nvim"] = {read_globals = {vim = {other_fields = true, fields = {
+  g = {read_only = false, other_fields = true}, bo = {read_only = false, other_fields = true}}}}}
 files["examples"] = {ignore = {"212"}}

@@ -92,7 +92,7 @@ export MAKE
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .SECONDEXPANSION:
-.PHONY: all extensions headers testkit env demo test spec lint gcstress gcstress-short jitstress test-safe-points san check-version install uninstall \
+.PHONY: all extensions headers testkit env demo test test-long spec lint gcstress gcstress-short jitstress test-safe-points san check-version install uninstall \
         rock doc clean help
 
 # The list of missing extensions is printed when it changes, not by each make.
@@ -167,6 +167,12 @@ env: ## print exports for LUA_PATH, LUA_CPATH and PATH (luaperf): eval "$$(make 
 test: ## install what is missing (Debian), lint, the whole suite on every interpreter found
 	@BUILD=$(BUILD) tools/test.sh
 
+test-long: ## what make test leaves out: long specs on Lua 5.1 to 5.3, others on Lua 5.4
+	@[ -n "$$PERF_NO_SETUP" ] || tools/setup.sh test
+	@for l in $(LUAS); do command -v $$l >/dev/null && $(MAKE) -s headers LUA=$$l >/dev/null 2>&1 || continue; \
+		$(MAKE) -s -j2 LUA=$$l all testkit || exit; done
+	@BUILD=$(BUILD) SUITE_NAME=test-long SUITE_LONG=rest tools/suite.sh -l "$(LUAS)" $(SUITE)
+
 spec: all testkit ## run SPEC=path (a file or a directory) on LUA, without set-up
 	@BUILD=$(BUILD) tools/suite.sh -l $(LUA) $(or $(SPEC),$(SUITE))
 
@@ -207,28 +213,42 @@ V      := $(if $(filter lua%.1 lua%.2 lua%.3 lua%.4,$(LUA)),$(LUA:lua%=%),5.1)
 LUADIR ?= $(PREFIX)/share/lua/$(V)
 LIBDIR ?= $(PREFIX)/lib/lua/$(V)
 BINDIR ?= $(PREFIX)/bin
+SHAREDIR ?= $(PREFIX)/share
 LUA_FILES := $(patsubst lua/%,%,$(shell find lua -name '*.lua' | sort))
 BIN_FILES := $(wildcard bin/luaperf)
+# The manual page and the completions, each with the command that prints it.
+PAGES  := man/man1/luaperf.1:manual bash-completion/completions/luaperf:completion=bash \
+          zsh/site-functions/_luaperf:completion=zsh fish/vendor_completions.d/luaperf.fish:completion=fish
+PAGE_FILES := $(foreach p,$(PAGES),$(firstword $(subst :, ,$p)))
 
 install: all ## install under PREFIX (DESTDIR) for LUA
-	@for d in "$(DESTDIR)$(LUADIR)" "$(DESTDIR)$(LIBDIR)" "$(DESTDIR)$(BINDIR)"; do \
+	@for d in "$(DESTDIR)$(LUADIR)" "$(DESTDIR)$(LIBDIR)" "$(DESTDIR)$(BINDIR)" "$(DESTDIR)$(SHAREDIR)"; do \
 		at=$$d; while [ ! -e "$$at" ]; do at=$$(dirname "$$at"); done; \
 		[ -w "$$at" ] || { echo "No permission to install in $$d: run make install as root, or with PREFIX=DIRECTORY" >&2; exit 1; }; done
 	@set -e; for f in $(LUA_FILES); do install -D -m 644 "lua/$$f" "$(DESTDIR)$(LUADIR)/$$f"; done
 	@set -e; for f in core $(EXT:%=ext/%); do [ ! -e "$(OUT)/perf/$$f.so" ] || \
 		install -D -m 755 "$(OUT)/perf/$$f.so" "$(DESTDIR)$(LIBDIR)/perf/$$f.so"; done
 	@set -e; for f in $(BIN_FILES); do install -D -m 755 "$$f" "$(DESTDIR)$(BINDIR)/$${f##*/}"; done
+	@luaperf() { env -u LUA LUA_PATH="$$PWD/lua/?.lua;$$PWD/lua/?/init.lua;;" LUA_CPATH="$(abspath $(OUT))/?.so;;" bin/luaperf "$$@"; }; \
+	 if luaperf --version >/dev/null 2>&1; then set -e; \
+		for p in $(PAGES); do luaperf $$(echo "$${p#*:}" | tr = ' ') >"$(OUT)/page"; \
+			install -D -m 644 "$(OUT)/page" "$(DESTDIR)$(SHAREDIR)/$${p%%:*}"; done; rm -f "$(OUT)/page"; \
+	 else echo "The manual page and the completions are left out: no interpreter here loads the module to print them" >&2; fi
 
 uninstall: ## remove what install put there, and the directories that are empty then
 	@for f in $(LUA_FILES); do rm -f "$(DESTDIR)$(LUADIR)/$$f"; done
 	@for f in core $(EXT_ALL:%=ext/%); do rm -f "$(DESTDIR)$(LIBDIR)/perf/$$f.so"; done
 	@for so in "$(DESTDIR)$(LIBDIR)"/../*/perf/core.so; do [ ! -e "$$so" ] || exit 0; done; \
-		for f in $(BIN_FILES); do rm -f "$(DESTDIR)$(BINDIR)/$${f##*/}"; done # unless another interpreter has the module
+		for f in $(BIN_FILES); do rm -f "$(DESTDIR)$(BINDIR)/$${f##*/}"; done; \
+		for f in $(PAGE_FILES); do rm -f "$(DESTDIR)$(SHAREDIR)/$$f"; done # unless another interpreter has the module
 	@dirs() { for d in $(sort $(dir $(LUA_FILES))); do echo "$(DESTDIR)$(LUADIR)/$${d%/}"; done; \
+		for d in $(sort $(dir $(PAGE_FILES))); do echo "$(DESTDIR)$(SHAREDIR)/$${d%/}"; done; \
 		echo "$(DESTDIR)$(LIBDIR)/perf/ext"; echo "$(DESTDIR)$(LIBDIR)/perf"; echo "$(DESTDIR)$(BINDIR)"; }; \
 	 dirs | sort -r | while read -r d; do \
-		while case $$d in ""|/usr|/usr/local|/usr/local/bin|/usr/local/lib|/usr/local/share|/usr/bin|/usr/lib|/usr/share) false;; esac && \
-			rmdir "$$d" 2>/dev/null; do d=$${d%/*}; done; done
+		while case $$d in ""|/usr|/usr/local|/usr/local/bin|/usr/local/lib|/usr/local/share|/usr/bin|/usr/lib|/usr/share| \
+			/usr/share/man*|/usr/share/zsh*|/usr/share/fish*|/usr/share/bash*|/usr/local/share/man) false;; \
+			/usr/local/share/zsh*) ! command -v zsh >/dev/null;; esac && \
+			rmdir "$$d" 2>/dev/null; do d=$${d%/*}; done; done # Debian's zsh makes an empty directory in /usr/local
 
 rock: ## what is installed works: rocks and make install, as an ordinary user, and leaves nothing when it is removed
 	@tools/setup.sh rock
@@ -243,7 +263,7 @@ clean: ## remove what was built
 
 help: ## this list
 	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | sed 's/\$$(LUA)/LUA/;s/\$$\$$/$$/' | \
-	 while IFS="$$(printf '\t')" read -r t d; do printf '  %-14s %s\n' "$$t" "$$d"; done
+	 while IFS="$$(printf '\t')" read -r t d; do printf '  %-17s %s\n' "$$t" "$$d"; done
 
 -include $(wildcard $(BUILD)/core/*/*.d $(OUT)/obj/*.d $(OUT)/obj/*/*.d $(OUT)/ext/*/*.d $(OUT)/kit/*.d)
 -include mk/*.mk

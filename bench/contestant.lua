@@ -137,6 +137,19 @@ rows["first-faults-kept"] = first("page-faults", true)
 rows["first-tracepoint"] = first "syscalls:sys_enter_getppid"
 rows["first-tracepoint-kept"] = first("syscalls:sys_enter_getppid", true)
 
+-- Spans are queued, and the queue is emptied between two samples.
+rows.span = function(perf)
+  local tracer = assert(perf.tracer { service = "bench", events = table.concat(LIST, ","), exporter = empty, delay = 1e6,
+    queue = 400, batch = 400 })
+  return function(n)
+    local start = now()
+    for _ = 1, n do tracer:start("work"):finish() end
+    local spent = now() - start
+    tracer.sender.queue:clear()
+    return spent
+  end
+end
+
 local function mapped(perf, pages)
   local ev = assert(perf.open { event = "page-faults", sample_period = 1, sample_type = { "ip", "tid", "time", "addr" },
     wakeup_events = 2 ^ 30 })
@@ -262,9 +275,9 @@ for _, n in ipairs { 10, 100, 1000 } do rows["many-events-" .. n] = many_events 
 for _, n in ipairs { 8, 64 } do rows["many-rings-" .. n] = many_rings end
 
 -- A separate process each time, since a process loads the module only once.
-local function load_row(then_measure)
+local function load_row(arguments)
   return function()
-    local command = ("%s bench/load.lua%s"):format(os.getenv "BENCH_LUA", then_measure and " measure" or "")
+    local command = ("%s bench/load.lua %s"):format(os.getenv "BENCH_LUA", arguments)
     return function(n)
       local spent = 0
       for _ = 1, n do
@@ -277,8 +290,9 @@ local function load_row(then_measure)
   end
 end
 
-rows.load = load_row(false)
-rows["load-measure"] = load_row(true)
+rows.load = load_row ""
+rows["load-measure"] = load_row "measure"
+rows["load-memory"] = load_row "measure memory"
 
 rows.garbage = function(perf)
   return garbage(function(n)

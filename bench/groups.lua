@@ -1,6 +1,6 @@
 --- Prints the kernel groups that perf.measure makes from a list, in the format for floor.c: "type:config,...;...". groups.lua
 -- LIST, or "default" for the events that perf.measure(fn) counts here.
-require "perf" -- Event and its methods
+require "perf.event" -- the methods of events
 local measure = require "perf.measure"
 local core = require "perf.core"
 

@@ -8,9 +8,14 @@
 --                runs, says the same where other programs share the machine.
 --   CPU time     of the worker (schedstat) for the same number of requests, more than without resty.perf: an empty handler, and a
 --                yield (ngx.sleep(0)). Least and median of the rounds; beside it the floor's, and the share that is left.
+--   synopsis     a hook in the content phase, `slow` and perf.log, as in the manual's synopsis, against none: for all requests
+--                and for 1 of 100, with a handler that only answers, and with one that decodes JSON. Bare requests, counted ones
+--                and those of the floor take turns in one worker, SLICE requests each time. So another program's load, the
+--                memory and the compiled code are the same for all. The floor has an empty log phase, and readings if all
+--                requests are counted. A row has the difference of the least slices, and the median of the turns' differences.
 --   memory       Lua's heap and the process's resident pages before and after many requests.
 --
---   ROUNDS=5 SECONDS=3 REQUESTS=30000 MEMORY=1000000
+--   ROUNDS=5 SECONDS=3 REQUESTS=30000 SLICES=60 SLICE=2000 MEMORY=1000000
 package.path = "./?.lua;./lua/?.lua;./lua/?/init.lua;" .. package.path
 local server = require "spec.nginx.server"
 local util = require "spec.support.util"
@@ -20,14 +25,30 @@ local YIELDS = 16 -- app.yields yields so many times
 local function setting(name, default) return tonumber(os.getenv(name)) or default end
 local rounds, seconds = setting("ROUNDS", 5), setting("SECONDS", 3)
 local requests, memory = setting("REQUESTS", 30000), setting("MEMORY", 1000000)
+local slices, slice = setting("SLICES", 60), setting("SLICE", 2000)
 
-local function serve(init_worker, call, more)
+local function serve(init_worker, call, more, log)
   local handlers = ([[
     location /work { content_by_lua_block { @(app.work) } }
     location /empty { content_by_lua_block { @(app.empty) } }
+    location /json { content_by_lua_block { @(app.json) } }
     location /yield { content_by_lua_block { @(app.yields) } }
     location /collect { content_by_lua_block { app.collect() } } ]]):gsub("@", call)
-  return server.start { app = "bench.nginx_app", log = " ", init_worker = init_worker, server = handlers .. more }
+  return server.start { app = "bench.nginx_app", log = log or " ", init_worker = init_worker, server = handlers .. more }
+end
+
+-- A server with three locations for each handler: of bare requests, of counted ones and of the floor's.
+local function alternate(opts, floor)
+  local locations = {}
+  for _, handler in ipairs { "empty", "json" } do
+    for path, code in pairs { bare = { "app.call", "" }, counted = { "perf.content", "log_by_lua_block { perf.log() }" },
+      floor = { floor, "log_by_lua_block { local nothing }" } } do
+      locations[#locations + 1] = ("location /%s/%s { content_by_lua_block { %s(app.%s) } %s }"):format(path, handler, code[1],
+        handler, code[2])
+    end
+  end
+  return server.start { app = "bench.nginx_app", log = " ", init_worker = "app.open(true) perf.start" .. opts,
+    server = table.concat(locations, "\n") }
 end
 
 local servers = {
@@ -35,6 +56,8 @@ local servers = {
   counted = serve("perf.start()", "perf.content", [[
     location /readings { content_by_lua_block { perf.content(app.readings) } } ]]),
   floor = serve("app.open()", "app.read_around", ""),
+  synopsis = alternate("{slow = 0.5}", "app.read_around"),
+  of_100 = alternate("{slow = 0.5, sample = 100}", "app.call"),
 }
 local s = servers.counted
 
@@ -79,16 +102,17 @@ local function ratio(name, bar)
   percent("by the worker's CPU time", by_cpu, bar)
 end
 
-local function each(which, path)
+local function each(which, path, n)
+  n = n or requests
   local before = cpu(which)
-  servers[which]:load(path, requests, 8)
-  return (cpu(which) - before) / requests
+  assert(servers[which]:load(path, n, 8) == n)
+  return (cpu(which) - before) / n
 end
 
--- The additional cost of a request, in ns: {least, median} of the rounds, counted and at the floor.
-local function differences(path)
-  local all = { without = {}, counted = {}, floor = {} }
-  local more = { counted = {}, floor = {} }
+-- The additional cost of a request, in ns: {least, median} of the rounds, of two servers; and its least cost without.
+local function differences(path, which_counted, which_floor)
+  local all = { without = {}, [which_counted] = {}, [which_floor] = {} }
+  local more = { [which_counted] = {}, [which_floor] = {} }
   for i = 1, rounds do
     for which, list in pairs(all) do list[i] = each(which, path) end
     for which, list in pairs(more) do list[i] = all[which][i] - all.without[i] end
@@ -96,7 +120,7 @@ local function differences(path)
   local least = {}
   for which, list in pairs(all) do least[which] = math.min(unpack(list)) end
   local function of(which) return { least[which] - least.without, median(more[which]) } end
-  return of "counted", of "floor"
+  return of(which_counted), of(which_floor), least.without
 end
 
 local function row(name, counted, floor, bar)
@@ -112,13 +136,51 @@ sample(1)
 
 print "\nCPU time of the worker, more than without resty.perf: least and median; the floor is two readings, nothing else"
 print(("%-28s %5.2f us"):format("a reading, in a loop", tonumber((s:get "/readings":match "[%d.]+")) / 1e3))
-local request, floor = differences "/empty"
+local request, floor = differences("/empty", "counted", "floor")
 row("a request without a yield", request, floor, 2.5)
 local function a_yield(with, without)
   return { (with[1] - without[1]) / YIELDS, (with[2] - without[2]) / YIELDS }
 end
-local yields, yields_floor = differences "/yield"
+local yields, yields_floor = differences("/yield", "counted", "floor")
 row("a yield", a_yield(yields, request), a_yield(yields_floor, floor), 1.5)
+
+-- Slices of requests in turns, in one worker. Returns by how much a counted request costs more than a bare one, the same for the
+-- floor, and the ratio of bare to counted, each by the least slices and as the median of the turns; then the cost of a bare one.
+local function turns(which, handler)
+  local paths, times = { "bare", "counted", "floor" }, { bare = {}, counted = {}, floor = {} }
+  for _, path in ipairs(paths) do each(which, "/" .. path .. "/" .. handler, 5 * slice) end
+  for i = 1, slices do
+    for k = 1, 3 do
+      local path = paths[(i + k) % 3 + 1]
+      times[path][i] = each(which, "/" .. path .. "/" .. handler, slice)
+    end
+  end
+  local bare = math.min(unpack(times.bare))
+  local function more(path)
+    local list = {}
+    for i, t in ipairs(times[path]) do list[i] = t - times.bare[i] end
+    return { math.min(unpack(times[path])) - bare, median(list) }
+  end
+  local rates = {}
+  for i, t in ipairs(times.counted) do rates[i] = times.bare[i] / t end
+  return more "counted", more "floor", { bare / math.min(unpack(times.counted)), median(rates) }, bare
+end
+
+print(("\nThe synopsis's set-up, %d slices of %d requests in one worker: more CPU time than bare, and the rate"):format(
+  slices, slice))
+for _, handler in ipairs { "empty", "json" } do
+  for _, which in ipairs { "synopsis", "of_100" } do
+    local all, decodes = which == "synopsis", handler == "json"
+    local more, least, rates, bare = turns(which, handler)
+    row((decodes and "decodes JSON, " or "only answers, ") .. (all and "all" or "1 of 100"), more, least,
+      not all and 0.2 or decodes and 2.5 or 2.2)
+    print(("%-28s %5.3f %5.3f (bar %.2f); bare %.2f us"):format("  rate", rates[1], rates[2],
+      not all and 0.99 or decodes and 0.96 or 0.85, bare / 1e3))
+  end
+end
+local idle = cpu "synopsis"
+util.execute "sleep 5"
+print(("An idle worker that counts: %.0f us of CPU time a second"):format((cpu "synopsis" - idle) / 5e3))
 
 print(("\nMemory, %d requests"):format(memory))
 local function size()

@@ -15,6 +15,14 @@ end
 
 function app.empty() ngx.print "x" end
 
+local json = require "perf.base.json"
+local items = {}
+for i = 1, 20 do items[i] = { id = i, name = "item " .. i, price = i * 1.25, tags = { "a", "b" } } end
+local document = json.encode { items = items }
+
+--- Decodes 1 KiB of JSON.
+function app.json() ngx.print(#json.decode(document).items) end
+
 --- Sixteen yields.
 function app.yields()
   for _ = 1, 16 do ngx.sleep(0) end
@@ -32,12 +40,14 @@ local function read()
 end
 
 --- Opens the events that perf.start opens, to be read only by the handlers.
-function app.open()
+-- @param[opt] only_around true: there are no readings around ngx.sleep
+function app.open(only_around)
   app.set = assert(require "resty.perf.worker_events".open())
   for i, group in ipairs(app.set.groups) do
     group:enable()
     descriptors[i] = group:fd()
   end
+  if only_around then return end
   local sleep = ngx.sleep
   rawset(ngx, "sleep", function(seconds)
     read()

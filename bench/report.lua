@@ -14,17 +14,33 @@ end
 
 local function ratio(v, floor) return floor and floor > 0 and v / floor or nil end
 
--- The value that is compared with a target: the ratio of the minima, or of the medians if the row has that; or the value itself.
+-- A row's value as it is compared with its target: the ratio of the minima, or of the medians if the row has that, and the time
+-- over the floor; or the value itself.
 local function reached(row, r, floor)
   if not r then return nil end
   if row.absolute then return r.min end
   if not floor then return nil end
-  return ratio(r[row.by or "min"], floor[row.by or "min"])
+  local by = row.by or "min"
+  return ratio(r[by], floor[by]), r[by] - floor[by]
 end
 
-local function against(r, floor)
-  if not floor then return "", "" end
-  return ("%.2fx"):format(ratio(r.min, floor.min)), ("%.2fx"):format(ratio(r.median, floor.median))
+-- A target: `over` is the time over the floor that suffices, where the floor is small.
+local function aim(row, id)
+  local target, over = row.target and row.target[id], row.over and row.over[id]
+  if not target then return nil end
+  return row.absolute and number(target, row.unit) or ("%.2fx"):format(target) .. (over and (" or +%d ns"):format(over) or "")
+end
+
+local function is_met(row, id, value, more)
+  local over = row.over and row.over[id]
+  return value <= row.target[id] or over ~= nil and more <= over
+end
+
+-- The time over the floor's, which is not the kernel's, and both ratios.
+local function against(r, floor, unit)
+  if not floor then return "", "", "" end
+  return ("%+.0f %s"):format(r.min - floor.min, unit), ("%.2fx"):format(ratio(r.min, floor.min)),
+    ("%.2fx"):format(ratio(r.median, floor.median))
 end
 
 function M.head(host, all)
@@ -40,23 +56,20 @@ local heading
 function M.row(row, result, all)
   if row.group ~= heading then
     heading = row.group
-    print(("\n%-40s %10s %10s   %s"):format(heading:upper(), "min", "median", "of the floor's min, median"))
+    print(("\n%-40s %10s %10s   %s"):format(heading:upper(), "min", "median",
+      "over the floor's min; of its min, median"))
   end
   print("  " .. row.title)
   local floor = result.results.floor
   for _, c in ipairs(all) do
     local r = result.results[c.id]
     if r then
-      local low, middle = against(r, c.id ~= "floor" and floor or nil)
-      local target, mark = row.target and row.target[c.id], ""
-      if target then
-        local value = reached(row, r, floor)
-        if value and value > target then
-          mark = "  above " .. (row.absolute and number(target, row.unit) or ("%.2fx"):format(target))
-        end
-      end
-      print(("    %-36s %10s %10s %7s %7s%s"):format(c.title, number(r.min, row.unit), number(r.median, row.unit), low, middle,
-        mark))
+      local over, low, middle = against(r, c.id ~= "floor" and floor or nil, row.unit)
+      local target, mark = aim(row, c.id), ""
+      local value, more = reached(row, r, floor)
+      if target and value and not is_met(row, c.id, value, more) then mark = "  above " .. target end
+      print(("    %-36s %10s %10s %10s %7s %7s%s"):format(c.title, number(r.min, row.unit), number(r.median, row.unit), over, low,
+        middle, mark))
     elseif c.ours and not c.why then
       print(("    %-36s %s"):format(c.title, "- " .. tostring(result.missing[c.id])))
     end
@@ -68,14 +81,13 @@ end
 local function targets(done)
   local met, missed = 0, {}
   for _, d in ipairs(done) do
-    for id, target in pairs(d.row.target or {}) do
-      local value = reached(d.row, d.result.results[id], d.result.results.floor)
-      if value and value <= target then
+    for id in pairs(d.row.target or {}) do
+      local value, more = reached(d.row, d.result.results[id], d.result.results.floor)
+      if value and is_met(d.row, id, value, more) then
         met = met + 1
       elseif value then
         missed[#missed + 1] = ("%s, %s: %s, aimed at %s"):format(d.row.id, id,
-          d.row.absolute and number(value, d.row.unit) or ("%.2fx"):format(value),
-          d.row.absolute and number(target, d.row.unit) or ("%.2fx"):format(target))
+          d.row.absolute and number(value, d.row.unit) or ("%.2fx, %+.0f ns"):format(value, more), aim(d.row, id))
       end
     end
   end
@@ -106,10 +118,11 @@ local function encode(host, done, all)
     local results, floor = {}, d.result.results.floor
     for id, r in pairs(d.result.results) do
       results[id] = { min = rounded(r.min), median = rounded(r.median), rounds = r.rounds,
-        ratio = floor and id ~= "floor" and math.floor(ratio(r.min, floor.min) * 1000 + 0.5) / 1000 or nil }
+        ratio = floor and id ~= "floor" and math.floor(ratio(r.min, floor.min) * 1000 + 0.5) / 1000 or nil,
+        over = floor and id ~= "floor" and rounded(r.min - floor.min) or nil }
     end
     lines[i] = "  " .. json.encode { id = d.row.id, title = d.row.title, unit = d.row.unit, results = results,
-      target = d.row.target }
+      target = d.row.target, over = d.row.over }
   end
   return ('{"machine":%s,\n"contestants":%s,\n"rows":[\n%s\n]}\n'):format(json.encode(host), json.encode(ids),
     table.concat(lines, ",\n"))

@@ -18,7 +18,7 @@ BENCH_RUN  ?= $(firstword $(foreach l,$(BENCH_LUA),$(shell command -v $(l) >/dev
 attempt = @mkdir -p $(BENCH); rm -f $@ $@.why $@.version; echo "  PEER  $(@F)"; \
 	{ $(1); } >$@.log 2>&1 && [ -e $@ ] || { rm -f $@; echo "$(2) ($$(tail -n 1 $@.log | cut -c 1-120))" >$@.why; }
 
-.PHONY: bench bench-build bench-profile
+.PHONY: bench bench-build bench-profile bench-memory bench-growth
 bench: bench-build ## speed against C and other libraries, min and median of many rounds; BENCH_ROWS, BENCH_ONLY choose
 	@LUA_PATH='./?.lua;./lua/?.lua;./lua/?/init.lua;;' LUA_CPATH='$(BUILD)/$(strip $(BENCH_RUN))/?.so;;' \
 		BUILD=$(BUILD) BENCH_RUN=$(strip $(BENCH_RUN)) taskset -c $(BENCH_CPU) $(BENCH_RUN) bench/run.lua
@@ -27,7 +27,16 @@ bench-profile: ## what profiling costs: plain runs, this profiler and LuaJIT's o
 	@$(MAKE) -s LUA=luajit all testkit
 	@LUA_PATH='./lua/?.lua;./lua/?/init.lua;;' LUA_CPATH='$(BUILD)/luajit/?.so;;' taskset -c $(BENCH_CPU) luajit bench/profile.lua
 
+bench-memory: ## what profiling Lua's memory costs, and how exact its estimates are
+	@$(MAKE) -s LUA=luajit all testkit
+	@LUA_PATH='./lua/?.lua;./lua/?/init.lua;;' LUA_CPATH='$(BUILD)/luajit/?.so;;' taskset -c $(BENCH_CPU) luajit bench/memory.lua
+
+bench-growth: $(BENCH)/samples.data ## how costs grow with events, rings, threads, routes, queued spans and a file of 1 GB
+	@$(MAKE) -s LUA=luajit all
+	@LUA_PATH='./lua/?.lua;./lua/?/init.lua;;' LUA_CPATH='$(BUILD)/luajit/?.so;;' BUILD=$(BUILD) taskset -c $(BENCH_CPU) luajit bench/growth.lua
+
 bench-build: $(BENCH)/floor
+	@[ -n "$(PERF_NO_SETUP)$(filter 0,$(BENCH_PEERS))" ] || tools/setup.sh bench || echo "what is missing is left out" >&2
 	@for l in $(BENCH_LUA); do $(MAKE) -s LUA=$$l all testkit || echo "$$l is left out" >&2; done
 	@for p in $(BENCH_PEER); do $(MAKE) -s $(BENCH)/$$p; done
 

@@ -35,6 +35,7 @@ build = {
     LUADIR = "$(LUADIR)",
     LIBDIR = "$(LIBDIR)",
     BINDIR = "$(BINDIR)",
+    SHAREDIR = "$(PREFIX)/share", -- in the rock's own directory
   },
 }
 deploy = {

@@ -1,6 +1,6 @@
 #!/bin/bash
-# make analyze: the static analyzers of gcc and clang over all of csrc, and valgrind over the specs of damaged bytes. Each prints
-# a line, "ok", "FAILED" or "skipped" with the reason. The lint runs luacheck, cppcheck and the compilers' warnings.
+# make analyze: cppcheck and the static analyzers of gcc and clang over all of csrc, and valgrind over the specs of damaged bytes.
+# Each prints a line, "ok", "FAILED" or "skipped" with the reason.
 #
 #   PERF_TOTALS=FILE    gets "analyze passed failed skipped"
 #   PERF_NO_SETUP=1     installs nothing
@@ -67,6 +67,9 @@ END
 memcheck_lua() { memcheck lua5.4; }
 memcheck_luajit() { memcheck luajit; }
 
+cppcheck_clean() { PERF_TOTALS='' PERF_FAILED='' WERROR=1 LINT_ONLY=cppcheck tools/lint.sh; }
+
+check cppcheck "cppcheck is silent" cppcheck_clean
 check gcc "gcc's analyzer is silent" gcc_analyzer
 check clang-tidy "clang-tidy is silent" clang_tidy
 check valgrind "valgrind is silent over damaged bytes, on Lua 5.4" memcheck_lua

@@ -4,7 +4,7 @@
 --     eval "$(make -s env)" && luajit tools/pictures.lua [DIRECTORY [PROFILE]]
 --
 -- The profile is of examples/demo.lua (which needs cjson and dkjson), unless a file of `luaperf record` is given.
-local load_profile = require "perf.profile.load".load
+local load_profile = require "perf.profile.load".all
 
 local directory = arg[1] or "doc/images"
 local WIDTH = 860
@@ -12,10 +12,7 @@ local WIDTH = 860
 local STYLE = [[
   <style>
     text { font: 12px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: #1f2328; white-space: pre }
-    .title { font: 600 14px system-ui, "DejaVu Sans", sans-serif }
-    .soft { fill: #59636e }
     .page { fill: #ffffff }
-    .lua { fill: #f4a460 } .builtin { fill: #9fd3a8 } .c { fill: #8fc1e3 } .state { fill: #d6c2e9 } .other { fill: #d9d9d9 }
     .terminal { fill: #f6f8fa; stroke: #d1d9e0 }
   </style>]]
 
@@ -45,74 +42,11 @@ local function output_of(command)
   return output
 end
 
--- "encode2 dkjson.lua:308", or "dkjson.lua:308-310", for Lua code; the name of any other frame.
-local function title_of(frame)
-  if not frame.file then return frame.name end
-  local lines = ("%d"):format(frame.line) .. (frame.lastline and ("-%d"):format(frame.lastline) or "")
-  return ("%s %s:%s"):format(frame.func or "?", frame.file:match "[^/]*$", lines)
-end
-
--- A tree of frames: {name=, kind=, weight=, children = {frame, ...}}, with the outermost frame of the stacks at its root.
-local function tree_of(profile)
-  local root = { name = "all", kind = "other", weight = 0, children = {} }
-  for _, sample in ipairs(profile:samples()) do
-    local node = root
-    root.weight = root.weight + tonumber(sample.weight)
-    for i = #sample.stack, 1, -1 do
-      local frame, child = sample.stack[i], nil
-      local name = title_of(frame)
-      for _, known in ipairs(node.children) do
-        if known.name == name then child = known end
-      end
-      if not child then
-        child = { name = name, kind = frame.kind, weight = 0, children = {} }
-        node.children[#node.children + 1] = child
-      end
-      child.weight = child.weight + tonumber(sample.weight)
-      node = child
-    end
-  end
-  return root
-end
-
-local ROW, CHARACTER, LEFT = 17, 7.3, 10
-
--- Draws a frame and the frames that it called; returns the deepest level reached.
-local function draw(body, frame, x, level, scale, bottom)
-  local width = frame.weight * scale
-  if width < 1.5 then return level end
-  local y = bottom - level * ROW
-  local class = STYLE:find("." .. frame.kind .. " ", 1, true) and frame.kind or "other"
-  body[#body + 1] = ('  <rect class="%s" x="%.1f" y="%g" width="%.1f" height="%g" rx="1"><title>%s</title></rect>')
-    :format(class, x, y, math.max(width - 0.5, 0.5), ROW - 1, escape(frame.name))
-  local room = math.floor((width - 6) / CHARACTER)
-  if room >= 4 then
-    body[#body + 1] = text(x + 3, y + 12, #frame.name <= room and frame.name or frame.name:sub(1, room - 2) .. "..")
-  end
-  table.sort(frame.children, function(a, b) return a.name < b.name end)
-  local deepest = level
-  for _, child in ipairs(frame.children) do
-    deepest = math.max(deepest, draw(body, child, x, level + 1, scale, bottom))
-    x = x + child.weight * scale
-  end
-  return deepest
-end
-
 local function flamegraph(path)
   local profile = assert(load_profile(path))[1] -- a file may have several events
-  local root = tree_of(profile)
-  local scale = (WIDTH - 2 * LEFT) / root.weight
-  local levels = draw({}, root, LEFT, 0, scale, 0)
-  local body, height = {}, 34 + (levels + 1) * ROW + 28
-  body[1] = text(LEFT, 22, "CPU time by Lua line", "title")
-  draw(body, root, LEFT, 0, scale, height - 28 - ROW)
-  local x = LEFT
-  for _, kind in ipairs { { "lua", "Lua" }, { "builtin", "Lua's library" }, { "c", "C" }, { "state", "collector, compiler" } } do
-    body[#body + 1] = ('  <rect class="%s" x="%g" y="%g" width="10" height="10"/>'):format(kind[1], x, height - 17)
-    body[#body + 1] = text(x + 15, height - 8, kind[2], "soft")
-    x = x + 35 + #kind[2] * CHARACTER
-  end
-  write("flamegraph.svg", "A flame graph: CPU time by Lua line", height, body)
+  local file = directory .. "/flamegraph.svg"
+  assert(profile:flamegraph(file, { title = "CPU time by Lua line" }))
+  print("wrote " .. file)
 end
 
 local function measurement()

@@ -105,6 +105,15 @@ works() {
         expect "^lua-perf ${version##*-} on Linux"$'\n'"interpreter +$2"$'\n'"optional parts" 0 "$luaperf" doctor
 }
 
+# has_pages DIRECTORY: the manual page and the completions are there, and everybody may read them
+has_pages() {
+    local page
+    for page in man/man1/luaperf.1 bash-completion/completions/luaperf zsh/site-functions/_luaperf \
+        fish/vendor_completions.d/luaperf.fish; do
+        grep -Eq "call.?-graph" "$1/$page" && [ -n "$(find "$1/$page" -perm -444)" ] || { echo "$1/$page"; return 1; }
+    done
+}
+
 # empty DIRECTORY: it has no files except LuaRocks's own list of rocks
 empty() {
     local left
@@ -125,6 +134,7 @@ for v in 5.1 5.4; do
     checked "luarocks make for $v" rocks --tree "$at" make --deps-mode=none "$rockspec" || continue
     checked "luaperf in the tree of $v" works "$at/bin/luaperf" "${first[$v]}"
     [ $v != 5.1 ] || LUA=lua5.1 checked "luaperf there under lua5.1" works "$at/bin/luaperf" "Lua 5.1"
+    checked "the pages in the tree of $v" has_pages "$at/lib/luarocks/rocks-$v/lua-perf/${rock#lua-perf-}/share"
     checked "luarocks pack for $v" pack --tree "$at" pack lua-perf
     checked "luarocks remove for $v" removed rocks "$at" --tree "$at"
     checked "luarocks install --local for $v" local_rocks install --deps-mode=none "$top/$rock".linux-*.rock
@@ -152,8 +162,10 @@ mkdir "$top/prefix"
 for lua in luajit lua5.4; do
     checked "make install for $lua" install_to LUA=$lua "$prefix" install
 done
+checked "its pages" has_pages "$top/prefix/share"
 LUA=luajit checked "luaperf of it under luajit" works "$top/prefix/bin/luaperf" LuaJIT
 checked "make uninstall for luajit" "$make" LUA=luajit "$prefix" uninstall
+checked "the pages of the other" has_pages "$top/prefix/share"
 checked "luaperf of the other" works "$top/prefix/bin/luaperf" "Lua 5.4"
 checked "make uninstall for lua5.4" "$make" LUA=lua5.4 "$prefix" uninstall
 checked "nothing is left" test ! -e "$top/prefix"

@@ -2,7 +2,7 @@
 # Installs the packages that a target needs and this machine lacks, on Debian and its relatives; on other systems it prints what
 # is missing and stops.
 #
-#   tools/setup.sh [-n] build|demo|test|nginx|demo-nginx|reports|rock|doc|analyze|i386|backends-zipkin|backends-prometheus|vm-arm64|vm-amd64
+#   tools/setup.sh [-n] build|demo|test|nginx|demo-nginx|reports|nvim|rock|doc|analyze|bench|i386|backends-zipkin|backends-prometheus|vm-arm64|vm-amd64
 #
 # It never removes a package (apt-get --no-remove), and does nothing if no package is missing. With -n it installs nothing: it
 # prints the packages, and the command to type.
@@ -12,7 +12,7 @@
 set -u
 dry=
 if [ "${1:-}" = -n ]; then dry=1; shift; fi
-purpose=${1:?build, demo, test, nginx, demo-nginx, reports, rock, doc, analyze, i386, backends-zipkin, backends-prometheus, vm-arm64 or vm-amd64}
+purpose=${1:?build, demo, test, nginx, demo-nginx, reports, nvim, rock, doc, analyze, bench, i386, backends-zipkin, backends-prometheus, vm-arm64 or vm-amd64}
 
 debian() { [ -e /etc/debian_version ] && command -v apt-get >/dev/null; }
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
@@ -105,7 +105,6 @@ demo)
 test)
     command_or busted "runs the specs" lua-busted
     command_or luacheck "checks Lua code" lua-check
-    nice_to_have cppcheck "checks C code" cppcheck
     nice_to_have shellcheck "checks shell scripts" shellcheck
     nice_to_have clang "the second compiler, and the one for BPF" clang llvm
     want "specs and examples use it" lua-cjson lua-dkjson lua-argparse lua-luv lua-cqueues
@@ -117,7 +116,16 @@ reports)
     command_or busted "runs the specs" lua-busted
     nice_to_have chromium "opens flame graphs" chromium
     nice_to_have perf "opens perf.data files" linux-perf
+    nice_to_have zsh "completes luaperf's command line" zsh
+    nice_to_have fish "completes luaperf's command line" fish
+    nice_to_have mandoc "checks the manual page" mandoc
+    nice_to_have groff "checks the manual page" groff
     want "specs and reports use it" lua-dkjson lua-zlib
+    ;;
+nvim)
+    command_or busted "runs the specs" lua-busted
+    nice_to_have nvim "runs the plugin" neovim
+    python3 -m pip --version >/dev/null 2>&1 || nice_to_have pip3 "fetches a newer Neovim" python3-pip
     ;;
 rock)
     command_or luarocks "makes the rock" luarocks
@@ -133,7 +141,7 @@ nginx | demo-nginx)
         command_or busted "runs the specs" lua-busted
         command_or h2load "puts load on it by HTTP/2" nghttp2-client
         command_or openssl "makes it a certificate" openssl
-        want "reads its status" lua-cjson
+        want "reads its status" lua-cjson lua-dkjson
         nice_to_have prometheus "reads its metrics" prometheus
         nice_to_have chromium "draws its page" chromium
     fi
@@ -150,11 +158,17 @@ backends-prometheus)
     command_or prometheus "scrapes the metrics" prometheus
     ;;
 analyze)
+    nice_to_have cppcheck "checks C code" cppcheck
     nice_to_have clang-tidy "analyzes C code" clang-tidy
     nice_to_have valgrind "watches memory" valgrind
     for dev in lua5.4 liblua5.4-dev lua-busted libbpf-dev libtraceevent-dev libdw-dev libpfm4-dev libzstd-dev; do
         want "what is analyzed stands on it" $dev
     done
+    ;;
+bench)
+    lua_of 5.4
+    want "another library, which is compared with this one" libpapi-dev
+    nice_to_have perf "another reader of perf.data files" linux-perf
     ;;
 i386)
     command_or i686-linux-gnu-gcc "compiles for it" gcc-i686-linux-gnu libc6-dev-i386-cross
@@ -172,7 +186,7 @@ vm-arm64 | vm-amd64)
     nice_to_have clang "compiles its BPF programs" clang llvm
     ;;
 *)
-    echo "tools/setup.sh: build, demo, test, nginx, demo-nginx, reports, rock, doc, analyze, i386, backends-zipkin, backends-prometheus, vm-arm64 or vm-amd64" >&2
+    echo "tools/setup.sh: build, demo, test, nginx, demo-nginx, reports, nvim, rock, doc, analyze, bench, i386, backends-zipkin, backends-prometheus, vm-arm64 or vm-amd64" >&2
     exit 2
     ;;
 esac

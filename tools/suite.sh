@@ -9,12 +9,15 @@
 #
 # Up to four processes share an interpreter's files: each takes the next file that no other process has begun. A file with a
 # comment that has "Once: REASON" does not depend on the interpreter: only the first one runs it. With "Twice: REASON" it hardly
-# depends on it: the first and the last one run it (LuaJIT and Lua 5.4).
+# depends on it: the first and the last one run it (LuaJIT and Lua 5.4). A file with "Long: REASON" depends on the interpreter and
+# takes long: see SUITE_LONG.
 #
 #   BUILD=build          the directory of the interpreters' modules
 #   SUITE_TIMEOUT=1500   seconds for one process
 #   SUITE_JOBS=N         how many processes run at once; by default three per CPU, since many specs wait; 1 for specs that need
 #                        the machine for themselves
+#   SUITE_LONG=ends      a shorter run: files with "Long" run on the first and the last interpreter, files with "Twice" on the
+#                        first. SUITE_LONG=rest runs only what "ends" leaves out. By default, files with "Long" run on each
 #   SUITE_PRELOAD=       a library for LD_PRELOAD of the interpreter (a sanitizer's)
 #   SUITE_SLOW=10        how many of the slowest specs are named, of those that took more than a second
 #   PERF_TOTALS=FILE     gets "NAME passed failed skipped" of this run, for .ci/run
@@ -34,8 +37,6 @@ while getopts l:f: opt; do
 done
 shift $((OPTIND - 1))
 name=${SUITE_NAME:-suite}
-build=${BUILD:-build}
-case $build in /*) ;; *) build=$PWD/$build ;; esac
 files=()
 for p in "$@"; do
     [ ! -e "$p" ] || while read -r f; do files+=("$f"); done < <(find "$p" -type f \( -name '*_spec.lua' -o -path "$p" \) | sort)
@@ -44,6 +45,15 @@ done
 
 work=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$work"' EXIT
+# Specs put the path of this tree into commands without quotes. So a tree whose path has spaces or the like is entered by a link.
+case $PWD in
+*[!a-zA-Z0-9/._-]*)
+    chmod 711 "$work"
+    { ln -s "$PWD" "$work/tree" && cd "$work/tree"; } || exit 1
+    ;;
+esac
+build=${BUILD:-build}
+case $build in /*) ;; *) build=$PWD/$build ;; esac
 # After a signal it still prints the results so far.
 stopped=
 trap 'stopped=1; kill $(jobs -p) 2>/dev/null' TERM HUP
@@ -144,16 +154,24 @@ for lua in $lua_list; do
         echo "$lua: not built here (no interpreter or no headers), left out"
         continue
     fi
+    # Debian's lua-busted drops old versions of Lua before Debian drops their interpreters.
+    if ! LUA_INIT='' "$lua" -e 'require "busted.runner"' >/dev/null 2>&1; then
+        echo "$lua: busted is not installed for it, left out"
+        continue
+    fi
     luas+=("$lua")
 done
-while IFS=: read -r f word; do only[$f]=$word; done < <(grep -oE '^--.* (Once|Twice): ' "${files[@]}" /dev/null |
-    sed -E 's/:.* (Once|Twice): $/:\1/')
+while IFS=: read -r f word; do only[$f]=$word; done < <(grep -oE '^--.* (Once|Twice|Long): ' "${files[@]}" /dev/null |
+    sed -E 's/:.* (Once|Twice|Long): $/:\1/')
 for lua in "${luas[@]}"; do
     mkdir "$work/$lua.left" "$work/$lua.begun"
     for f in "${files[@]}"; do
-        case ${only[$f]:-} in
-        Once) [ "$lua" = "${luas[0]}" ] || continue ;;
-        Twice) [[ $lua == "${luas[0]}" || $lua == "${luas[-1]}" ]] || continue ;;
+        case ${only[$f]:-}.${SUITE_LONG:-} in
+        Once. | Once.ends | Twice.ends) [ "$lua" = "${luas[0]}" ] || continue ;;
+        Twice. | Long.ends) [[ $lua == "${luas[0]}" || $lua == "${luas[-1]}" ]] || continue ;;
+        Twice.rest) [[ $lua != "${luas[0]}" && $lua == "${luas[-1]}" ]] || continue ;;
+        Long.rest) [[ $lua != "${luas[0]}" && $lua != "${luas[-1]}" ]] || continue ;;
+        *.rest) continue ;;
         esac
         : >"$work/$lua.left/${f//\//%}"
     done
@@ -183,7 +201,7 @@ while :; do
     done
 done
 if [ ${#luas[@]} -eq 0 ]; then
-    echo "the module was built for none of these interpreters: $lua_list" >&2
+    echo "none of these interpreters has both the module and busted: $lua_list" >&2
     total_fail=1
 fi
 if [ -n "${SUITE_SLOW:-}" ]; then

@@ -1,6 +1,6 @@
 #!/bin/bash
 # make test: installs what the tests need, builds for every interpreter found, runs the lint and the whole suite on each, and ends
-# with the total alone on a line.
+# with the total alone on a line. `make test-long` runs what this leaves out: see SUITE_LONG in tools/suite.sh.
 #
 # PERF_TOTALS=FILE gets "test passed failed skipped", and PERF_FAILED=FILE a line for each failure, for .ci/run. PERF_NO_SETUP=1
 # installs nothing. PERF_LUAS="luajit lua5.4" sets the interpreters; all five by default.
@@ -45,7 +45,7 @@ done
 grep -q '^build ' "$totals" || export LINT_BUILT=${BUILD:-build}
 # The lint uses one CPU most of the time, and the suite often waits: they run side by side.
 PERF_TOTALS=$totals tools/lint.sh >"$lint" 2>&1 &
-PERF_TOTALS=$totals SUITE_NAME=test SUITE_SLOW=${SUITE_SLOW:-10} tools/suite.sh -l "${built[*]}" "${dirs[@]}"
+PERF_TOTALS=$totals SUITE_NAME=test SUITE_LONG=ends SUITE_SLOW=${SUITE_SLOW:-10} tools/suite.sh -l "${built[*]}" "${dirs[@]}"
 wait
 cat "$lint"
 grep -q "^test " "$totals" || echo "test 0 1 0" >>"$totals"

@@ -5,9 +5,19 @@
 #include "binding/base/binding.h"
 
 #define FILES(FILE)                                                                                                              \
+	FILE(page_frame, "perf/base/page.html")                                                                                   \
 	FILE(flamegraph_page, "perf/profile/report/flamegraph/page.html")                                                         \
 	FILE(flamegraph_style, "perf/profile/report/flamegraph/style.css")                                                        \
+	FILE(flamegraph_tree, "perf/profile/report/flamegraph/tree.js")                                                           \
+	FILE(flamegraph_table, "perf/profile/report/flamegraph/table.js")                                                         \
 	FILE(flamegraph_script, "perf/profile/report/flamegraph/script.js")                                                       \
+	FILE(flamegraph_state, "perf/profile/report/flamegraph/state.js")                                                         \
+	FILE(bench_page, "perf/bench/page/page.html")                                                                             \
+	FILE(bench_style, "perf/bench/page/style.css")                                                                            \
+	FILE(bench_script, "perf/bench/page/script.js")                                                                           \
+	FILE(heap_page, "perf/heap/page/page.html")                                                                               \
+	FILE(heap_style, "perf/heap/page/style.css")                                                                              \
+	FILE(heap_script, "perf/heap/page/script.js")                                                                             \
 	FILE(status_page, "resty/perf/status/page.html")                                                                          \
 	FILE(status_style, "resty/perf/status/style.css")                                                                         \
 	FILE(status_script, "resty/perf/status/script.js")

@@ -12,21 +12,14 @@
 -- * `PERF_FREQ`: samples a second; `PERF_PERIOD`: the event's count from one sample to the next
 -- * `PERF_NATIVE`: 1 includes C and kernel functions
 -- * `PERF_COROUTINES`: creator or resumer: the stack under which a coroutine is shown
+-- * `PERF_FILTER`: a filter for the hits of a tracepoint
 -- * `PERF_OUTPUT`: the file, whose ending selects the format as in luaperf record (default: luaperf.json). Counts go to stderr
 --   when not given
 -- * `PERF_VERBOSE`: 1 prints the profile at the end; `PERF_QUIET`: 1 prints nothing unless the file could not be written
 -- @module perf.auto
 local options = require "perf.command.options"
-local profiler = require "perf.api.check".rows "perf.profiler"
 
-local opts, wrong = options.environment {
-  { "mode", "string", "profile or count", oneof = { "record", "stat" } },
-  { "events", "string", "the event to profile by, or the list to count" },
-  profiler.freq, profiler.period, profiler.native, profiler.coroutines,
-  { "output", "string", "the file" },
-  { "verbose", "boolean", "print the profile at the end" },
-  { "quiet", "boolean", "print nothing unless the file could not be written" },
-}
+local opts, wrong = options.environment(options.variables)
 if not opts then
   io.stderr:write("perf.auto: ", wrong, "\n")
   os.exit(255)

@@ -13,54 +13,79 @@ local argument = require "perf.base.argument"
 local pairs_of = require "perf.base.pairs"
 local reclaim = require "perf.base.reclaim"
 require "perf.base.core"
-require "perf.event.group"
 require "perf.measure"
-require "perf.event"
 
 local perf = { _VERSION = require "perf.version" }
 
-local function load(module)
-  local loaded = package.loaded[module]
-  if type(loaded) == "table" then return loaded end
-  reclaim.make_room() -- `require` needs a descriptor; without one it would report that the module does not exist
-  return require(module)
+local homes, stubs = {}, {} -- the name of a function -> its module, its stub
+
+-- Functions that return what the machine refuses: also if it has no descriptor left to load them.
+local OPENING = { open = true, group = true, set = true }
+
+local function first_use(name)
+  if OPENING[name] and type(package.loaded[homes[name]]) ~= "table" then
+    local message, code = reclaim.make_room()
+    if code then return nil, "perf_event_open: " .. message:gsub("^.*: ", ""), code end
+  end
+  local fn = reclaim.load(homes[name])[name]
+  if rawget(perf, name) == stubs[name] then perf[name] = fn end
+  return fn
 end
 
 -- perf.NAME is a function of a module that is loaded at the first call.
 local function add_function(module, name)
   local function stub(...)
-    local fn = load(module)[name]
-    if rawget(perf, name) == stub then perf[name] = fn end
+    local fn, message, code = first_use(name)
+    if not fn then return nil, message, code end
     return fn(...)
   end
-  perf[name] = stub
+  homes[name], stubs[name], perf[name] = module, stub, stub
+end
+
+-- The text that a REPL prints for a module: "perf.data: open, create".
+local function text_of(name, functions)
+  local names = {}
+  for i, row in ipairs(functions) do names[i] = row[1] end
+  return "perf." .. name .. ": " .. table.concat(names, ", ")
+end
+
+local function print_module(module) return getmetatable(module).text end
+
+local function printed(module, text)
+  return getmetatable(module) and module or setmetatable(module, { text = text, __tostring = print_module })
 end
 
 -- perf.NAME is a module that is loaded when it is first used. A program may keep the stub, keep its functions, or replace them
 -- (with functions that call the kept ones). So after the module is loaded, the stub has no fields: reading and assigning its
 -- fields goes to the module. A kept function is the module's original one.
-local function add_module(module, name, functions)
-  local stub, meta, kept, first = {}, {}, {}, nil
-  local function use()
-    if first then return meta.__index end
-    local found, functions_of = load(module), {}
-    for key in pairs_of(kept) do functions_of[key] = found[key] end
-    first, meta.__index, meta.__newindex = functions_of, found, found
-    if rawget(perf, name) == stub then perf[name] = found end
-    for key, fn in pairs_of(kept) do
-      local own = rawget(stub, key)
-      rawset(stub, key, nil)
-      if own ~= fn then found[key] = own end
-    end
-    return found
+-- @param meta the stub's metatable: {stub=, module=, name=, text=, kept={functions of the stub}, first={functions of the module}}
+-- @return the module
+local function use(meta)
+  if meta.first then return meta.__index end
+  local found, first, stub = printed(reclaim.load(meta.module), meta.text), {}, meta.stub
+  for key in pairs_of(meta.kept) do first[key] = found[key] end
+  meta.first, meta.__index, meta.__newindex = first, found, found
+  if rawget(perf, meta.name) == stub then perf[meta.name] = found end
+  for key, fn in pairs_of(meta.kept) do
+    local own = rawget(stub, key)
+    rawset(stub, key, nil)
+    if own ~= fn then found[key] = own end
   end
-  function meta.__index(_, key) return use()[key] end
-  function meta.__newindex(_, key, value) use()[key] = value end
+  return found
+end
+
+local function index(stub, key) return use(getmetatable(stub))[key] end
+local function assign(stub, key, value) use(getmetatable(stub))[key] = value end
+
+local function add_module(module, name, functions)
+  local stub, kept = {}, {}
+  local meta = { stub = stub, module = module, name = name, text = text_of(name, functions), kept = kept,
+    __index = index, __newindex = assign, __tostring = print_module }
   for _, row in ipairs(functions) do
     local key = row[1]
     kept[key] = function(...)
-      use()
-      return first[key](...)
+      use(meta)
+      return meta.first[key](...)
     end
     stub[key] = kept[key]
   end
@@ -72,7 +97,11 @@ for _, group in ipairs(api) do
   local loaded = package.loaded[module]
   if type(loaded) ~= "table" then loaded = nil end
   if group.name then
-    if loaded then perf[group.name] = loaded else add_module(module, group.name, group) end
+    if loaded then
+      perf[group.name] = printed(loaded, text_of(group.name, group))
+    else
+      add_module(module, group.name, group)
+    end
   else
     for _, row in ipairs(group) do
       local name = row[1]
@@ -81,10 +110,13 @@ for _, group in ipairs(api) do
   end
 end
 
+package.loaded["perf.api"] = nil -- its texts take 20 KB; help and completions load it again
+
 return setmetatable(perf, {
-  -- A misspelt name raises an error. A name that begins with an underscore does not: tools look for protocols by such names.
+  -- A misspelt name in a program raises an error. A name that begins with an underscore does not: tools look for protocols by
+  -- such names. This library gets nil too: it looks for fields in its arguments, and a program may pass perf by mistake.
   __index = function(_, name)
-    if type(name) ~= "string" or name:find "^_" then return nil end
+    if type(name) ~= "string" or name:find "^_" or not argument.is_outside(2) then return nil end
     argument.raise(("perf has no '%s'%s"):format(name, require "perf.base.suggest".hint(name, require "perf.base.keys"(perf))), 0)
   end,
   __tostring = function() return "lua-perf " .. perf._VERSION end,

@@ -12,48 +12,46 @@ if not rawget(_G, "ngx") then
 end
 local argument = require "perf.base.argument"
 local at_exit = require "perf.base.at_exit"
-local clock = require "perf.base.clock"
-local pairs_of = require "perf.base.pairs"
 local base = require "resty.core.base"
 local blocked = require "resty.perf.blocked"
 local code_cache = require "resty.perf.code_cache"
 local commands = require "resty.perf.commands"
 local events = require "resty.perf.worker_events"
 local handover = require "resty.perf.handover"
+local hooks = require "resty.perf.hooks"
 local host = require "resty.perf.host"
 local accounting = require "resty.perf.accounting"
 local chunks = require "resty.perf.chunks"
 local clients = require "resty.perf.clients"
+local live_heap = require "resty.perf.live_heap"
 local log = require "resty.perf.log"
-local nesting = require "resty.perf.nesting"
 local options = require "resty.perf.options"
 local pages = require "resty.perf.pages"
 local profiles = require "resty.perf.profiles"
 local numbers = require "resty.perf.route_numbers"
 local routes = require "resty.perf.routes"
 local slices = require "resty.perf.slices"
-local slow = require "resty.perf.slow"
 local spans = require "resty.perf.spans"
 local shared_waits = require "resty.perf.shared_waits"
 local totals = require "resty.perf.shared_totals"
 local waits = require "resty.perf.waits"
+local worker_counts = require "resty.perf.worker_counts"
 local yields = require "resty.perf.yields"
+local zones = require "resty.perf.zones"
 
 local check_install = require "perf.api.check".options "resty.perf.install"
 local get_request = base.get_request
-local enter, exit, finish = accounting.enter, accounting.exit, accounting.finish
-local start_time = ngx.req.start_time
 local tick_every = ngx.timer.every
 
 local M = { _VERSION = require "perf.version" }
 
-local ENOENT, EBUSY = accounting.ENOENT, accounting.EBUSY
-local TIMER, LOG, EXIT_WORKER = accounting.number.timer, accounting.number.log, accounting.number.exit_worker
+local TIMER, LOG = accounting.number.timer, accounting.number.log
 local TIMERS = options.TIMERS
-local apart_by_phase = {} -- routes
-for phase, route in pairs_of(options.apart) do apart_by_phase[accounting.number[phase]] = route end
 
 local config -- the checked options of perf.start; nil before
+local CHANGEABLE = { "events", "sample", "heap" }
+local changes = {} -- {events=, sample=, heap=}: the options that commands have changed since perf.start
+local missed = {} -- those of the newest command that this worker could not follow
 local running = false
 local writer, waits_writer -- they write totals, and waits if these are counted
 local names -- the routes' names, by number: see resty.perf.route_numbers
@@ -62,6 +60,11 @@ local refused -- the error of the last write to the dictionary, or nil
 local newest_exit -- {exit=}: the finalizer of the open accounting
 
 local function warn(level, ...) log.write(level, "resty.perf: ", ...) end
+
+local function count(on)
+  running = on
+  hooks.count(on and names or nil)
+end
 
 -- A function that pauses, and then returns whether the accounting is still the same.
 local function pausing(pause)
@@ -72,77 +75,7 @@ local function pausing(pause)
   end
 end
 
--- Requests become known -----------------------------------------------------------------------------------------------
-
-local function note_uses(pause)
-  config.names.used(numbers.take_uses(), function(name) numbers.forget(name, waits_writer) end)
-  config.names.turn_over()
-  if waits_writer then waits.note_uses(pause and pausing(pause)) end
-end
-
--- Make a main request known, and count it if it is sampled.
-local function admit(r, phase)
-  accounting.see()
-  -- nginx reports the end of a request before its log phase, and does not report the end of exit_worker_by_lua's request. Both
-  -- count as ended.
-  local ended = (phase == LOG and r == get_request() or phase == EXIT_WORKER) and 1 or 0
-  if config.blind and not config.decide() then return accounting.admit(r, -1, ended, 0) end
-  local apart = apart_by_phase[phase]
-  local route = apart or config.find(host.variable(r, "uri") or "")
-  local counted = config.blind or config.decide(route, not apart and config.header and host.variable(r, config.header))
-  if counted then route = config.names.admit(route) end
-  local start = config.reports and not apart and host.start_time(r) or 0
-  if accounting.admit(r, counted and numbers.number(route) or -1, ended, start) ~= 0 then return end
-  if counted and config.spans and not apart then spans.begin(config.spans, r, route, start) end
-end
-
--- Call this if `enter` returned a negative `code`. Makes an unknown request known, and enters it if it is counted. Returns the
--- same as enter; also 0 in a hook that another hook has called, since the outer turn continues.
-local function admit_and_enter(r, phase, code)
-  if code == EBUSY and not nesting.in_hook() then return math.max(enter(r, phase + accounting.ANEW), 0) end
-  if code ~= ENOENT then return 0 end
-  local main = accounting.main(r)
-  if not main and ngx.is_subrequest then return 0 end
-  if not main or main == r then
-    admit(r, phase)
-  elseif accounting.alias(r, main) == ENOENT then
-    admit(main, phase)
-    accounting.alias(r, main)
-  end
-  code = enter(r, phase)
-  return code > 0 and code or 0
-end
-
 -- Hooks ---------------------------------------------------------------------------------------------------------------
-
-local function idle(fn, ...)
-  if not config and code_cache.is_off() then
-    warn(ngx.ERR, "lua_code_cache is off: each request runs in a separate Lua state, so none can be counted")
-  end
-  if fn then return fn(...) end
-end
-
-local function done(outer, ...)
-  exit(get_request(), outer)
-  return ...
-end
-
-local function hook(phase)
-  local function run(fn, ...)
-    if not running then return idle(fn, ...) end
-    local r = get_request()
-    local code = enter(r, phase)
-    if code < 0 then code = admit_and_enter(r, phase, code) end
-    if fn == nil then
-      if code > 0 then exit(r, code - 1) end
-      return
-    end
-    if code <= 0 then return fn(...) end
-    return done(code - 1, fn(...))
-  end
-  nesting.hooks[run] = true
-  return run
-end
 
 --- Run a phase's code and count it: `content_by_lua_block { perf.content(require("app").run) }`.
 -- @function resty.perf.content, resty.perf.server_rewrite, resty.perf.rewrite, resty.perf.access, resty.perf.set,
@@ -152,60 +85,15 @@ end
 -- @tparam any ... its arguments
 -- @treturn any its results; its errors are raised unchanged
 for phase, name in ipairs(accounting.phases) do
-  if phase ~= LOG and phase ~= TIMER then M[name] = hook(phase) end
-end
-
--- A request has ended: log it if it was slow, and finish its span.
--- @param[opt] route its number, if it was counted
-local function report(r, route)
-  local counts
-  local function finished()
-    if route then counts = counts or accounting.finished() end
-    return counts
-  end
-  if route and config.spans then spans.finish(r, names[route], finished(), config.span_waits) end
-  if not config.is_slow then return end
-  local seconds = clock.seconds() - start_time()
-  if not config.is_slow(seconds, finished) then return end
-  local var = ngx.var
-  local request = { seconds = seconds, route = names[route] or config.find(var.uri), method = var.request_method,
-    uri = config.redact(var.request_uri), status = ngx.status, counts = finished(),
-    wait = route and waits.longest(slow.show) or nil }
-  log.later(ngx.WARN, slow.line(request))
-  slow.keep(config.dict, request)
-end
-
-local function finished(...)
-  local r = get_request()
-  local route = finish(r)
-  -- A slow request is reported even if it was not sampled; that takes two readings of the clock.
-  if config.reports and (route == false or route and accounting.finished_start() == start_time()) then report(r, route) end
-  return ...
+  if phase ~= LOG and phase ~= TIMER then M[name] = hooks.new(phase) end
 end
 
 --- The log phase of a request: `log_by_lua_block { perf.log() }`. Slow requests are logged, and spans finished, here.
 -- @tparam[opt] function fn code of this phase, counted like that of other phases
 -- @tparam any ... its arguments
 -- @treturn any its results
-function M.log(fn, ...)
-  if not running then return idle(fn, ...) end
-  local r = get_request()
-  if accounting.turn(r) == LOG and nesting.in_hook() then return fn and fn(...) end
-  if fn == nil then return finished() end
-  local code = enter(r, LOG)
-  if code < 0 then code = admit_and_enter(r, LOG, code) end
-  if code <= 0 then return finished(fn(...)) end
-  return finished(done(0, fn(...)))
-end
-nesting.hooks[M.log] = true
-
-local function run_timer(fn, ...)
-  if not running then return fn(...) end
-  local r = get_request()
-  local route = config.timers and numbers.number(config.names.admit(options.timer_route(fn))) or numbers.number(TIMERS)
-  if accounting.admit(r, route, 0, 0) ~= 0 or enter(r, TIMER) <= 0 then return fn(...) end
-  return done(0, fn(...))
-end
+-- @function resty.perf.log
+M.log = hooks.log
 
 -- To start and stop ---------------------------------------------------------------------------------------------------
 
@@ -220,7 +108,7 @@ function M.install(opts)
   require "resty.perf.preload"
   yields.install(ngx, { leave = accounting.leave, back = accounting.back, turn = accounting.turn, nested = accounting.nested,
     serial = accounting.serial, at = waits.at, request = get_request },
-    { timer = run_timer, find = function(path) return config.find(path) end })
+    { timer = hooks.timer, find = function(path) return config.find(path) end })
   if not opts.auto then return end
   local ok, message = chunks.install(M)
   if not ok then warn(ngx.ERR, "auto: ", message) end
@@ -230,7 +118,13 @@ end
 local function blocked_route(turn)
   if turn.phase == 0 then return options.NGINX end
   if turn.route then return names[turn.route] or routes.OTHER end
-  return apart_by_phase[turn.phase] or config.names.admit(config.find(turn.uri:match "^[^?]*"))
+  return hooks.apart[turn.phase] or config.names.admit(config.find(turn.uri:match "^[^?]*"))
+end
+
+local function note_uses(pause)
+  config.names.used(numbers.take_uses(), function(name) numbers.forget(name, waits_writer) end)
+  config.names.turn_over()
+  if waits_writer then waits.note_uses(pause and pausing(pause)) end
 end
 
 -- Write the worker's record in the shared dictionary.
@@ -256,9 +150,17 @@ end
 local function halt()
   if not running then return end
   publish(true)
-  running = false
+  count(false)
+  live_heap.stop()
   spans.forget()
   accounting.close()
+end
+
+-- Watch which memory stays alive, if the option `heap` is set.
+local function watch_heap()
+  local ok, message, code = live_heap.set(config.heap, names)
+  if not ok then warn(ngx.WARN, "heap: ", message) end
+  return ok, message, code
 end
 
 -- A worker that gets SIGTERM calls no more timers, so its last counts are published when its Lua state closes. Lua runs the
@@ -270,7 +172,7 @@ local function publish_at_end()
     log.close()
     log.flush()
     publish(true)
-    running = false
+    count(false)
     log.flush() -- those of the last blocked turns
   end)
   newest_exit = mine
@@ -281,11 +183,13 @@ local function begin()
   accounting.main(get_request()) -- the request is that of a worker's start or of a timer, and not a subrequest
   waits.bound_peers(config.peers)
   writer = totals.writer(config.dict, accounting, config.names.admit)
+  accounting.go_on(writer.kind)
   if config.blocked then
     local ok, message = accounting.watch(config.blocked * 1e9, log.writes(ngx.WARN))
     if not ok then warn(ngx.WARN, "blocked: ", message) end
   end
   names = numbers.begin(writer, config.blocked, TIMERS)
+  zones.attach()
   waits_writer = config.waits and accounting.count_waits() and shared_waits.writer(config.dict, names, config.shown) or nil
 end
 
@@ -299,31 +203,74 @@ local function go(list)
   spans.forget()
   local called, failure = pcall(begin)
   if not called then
-    running = false
+    count(false)
     accounting.close()
     error(failure, 0)
   end
-  running = true
+  count(true)
   publish_at_end()
+  watch_heap()
   return true
 end
 
--- True if nothing can be counted or reported before another start: `sample = 0`, without a header, routes, `slow` and `blocked`.
-local function asleep() return config.every == 0 and config.blind and not (config.is_slow or config.blocked) end
+-- True if nothing can be counted or reported before another start: `sample = 0`, without a header, routes, `slow`, `blocked` and
+-- `heap`.
+local function asleep()
+  return config.every == 0 and config.blind and config.heap == 0 and not (config.is_slow or config.blocked)
+end
 
--- Flush traces: they were compiled for the old state.
+-- Follow a command. Options that it does not have stay as they are. Traces are flushed: they were compiled for the old state.
 local function follow(command)
   jit.flush()
-  if command.stop then return halt() or true end
-  local list, sample = command.events or config.events, command.sample or not running and asleep() and 1 or nil
+  local list, heap, ok, message, code = command.events or config.events, config.heap, true, nil, nil
+  config.heap = command.heap or heap
+  local sample = command.sample or not command.stop and not running and asleep() and 1 or nil
   local decide, header, blind = options.sampler(sample)
-  if command.events or sample or not running then
-    local ok, message, code = go(list)
-    if not ok then return nil, message, code end
+  if command.stop then
+    halt()
+  elseif command.events or sample or not running then
+    ok, message, code = go(list)
+  elseif command.heap then
+    ok, message, code = watch_heap()
+  end
+  if not ok then
+    config.heap = heap
+    return nil, message, code
   end
   config.events = list
   if sample then config.every, config.decide, config.header, config.blind = sample, decide, header, blind end
+  local new = { events = command.events, sample = sample, heap = command.heap }
+  for _, name in ipairs(CHANGEABLE) do
+    if new[name] then changes[name], missed[name] = new[name], nil end
+  end
   return true
+end
+
+-- Follow a command of another worker. If this worker cannot, the command's changes stay those of the others, and of workers that
+-- start later.
+local function obey(command)
+  local ok, message, code = follow(command)
+  missed = ok and {} or command
+  return ok, message, code
+end
+
+-- Follow the newest command, unless this worker has followed it already. A command has all changes so far, since a worker may
+-- have missed earlier commands.
+local function catch_up()
+  local command = commands.newest(config.dict, config.mark)
+  if not command then return end
+  for _, name in ipairs(CHANGEABLE) do
+    if command[name] == changes[name] then command[name] = nil end
+  end
+  local ok, message = obey(command)
+  if not ok then warn(ngx.ERR, message) end
+end
+
+-- Publish all changes, for the other workers and for those that start later.
+local function publish_changes(stop)
+  return commands.publish(config.dict, config.mark,
+    { stop = stop, events = missed.events or changes.events, sample = missed.sample or changes.sample,
+      heap = missed.heap or changes.heap })
 end
 
 local function tick(premature)
@@ -334,11 +281,7 @@ local function tick(premature)
   publish(false, pause)
   if premature then return end
   profiles.follow(config.dict, names)
-  local command = commands.newest(config.dict, config.mark)
-  if command then
-    local ok, message = follow(command)
-    if not ok then warn(ngx.ERR, message) end
-  end
+  catch_up()
 end
 
 --- Begin to count. Call it in init_worker_by_lua with the worker's options; later, in any worker, to begin again after a stop or
@@ -354,21 +297,23 @@ function M.start(opts)
   if config then
     opts = opts or {}
     options.change(opts)
+    catch_up()
     local ok, message, code = follow(opts)
-    if ok then ok, message = commands.publish(config.dict, config.mark, opts) end
+    if ok then ok, message = publish_changes() end
     return ok, message, code
   end
 
   local c = options.check(opts)
   M.install()
   config = c
+  hooks.configure(c)
   handover.join()
   code_cache.mark(config.dict)
   commands.prepare(config.dict)
   config.dict:safe_add("refused", 0) -- while there is room
   local command = commands.newest(config.dict, config.mark)
   local ok, message, code = true, nil, nil
-  if command then ok, message, code = follow(command) elseif not asleep() then ok, message, code = go(config.events) end
+  if command then ok, message, code = obey(command) elseif not asleep() then ok, message, code = go(config.events) end
   if not ok then warn(ngx.WARN, message) end
   if not ticking then
     ticking = true
@@ -381,8 +326,9 @@ end
 -- @treturn boolean true @fails this worker has stopped, but the others do not
 function M.stop()
   if not config then return true end
+  catch_up()
   halt()
-  return commands.publish(config.dict, config.mark, { stop = true })
+  return publish_changes(true)
 end
 
 -- Results -------------------------------------------------------------------------------------------------------------
@@ -423,7 +369,16 @@ end
 -- @treturn ?Profile nil unless `waits` is on
 function M.wait_profile(route, pause)
   if not (running and accounting.waits) then return nil end
-  return waits.profile(names, accounting.route_wall, route, pause)
+  return waits.profile(names, accounting.walls, route, pause)
+end
+
+--- The Profile of the memory that is alive, of what this worker has allocated since it began to watch its heap.
+-- @tparam[opt] string route only what requests of this route have allocated
+-- @treturn Profile @fails "EINVAL" unless `heap` is on; "EBUSY" while it is being made already
+function M.live_heap(route, pause)
+  local prof, message, code = live_heap.profile(pause)
+  if prof and route then prof = profiles.of_route(prof, route, pause) end
+  return prof, message, code
 end
 
 --- Add up the running request under another name.
@@ -441,16 +396,7 @@ end
 -- `known` requests; nil while it does not count
 function M.worker()
   if not running then return nil end
-  local whole, unattributed, pending = accounting.balance()
-  local by_name = {}
-  for n, name in pairs_of(names) do
-    local phases = {}
-    for phase, label in ipairs(accounting.phases) do phases[label] = accounting.phase_counts(n, phase, accounting.zeros()) end
-    by_name[name] = { requests = accounting.requests(n), phases = phases }
-  end
-  waits.add_to(by_name, names)
-  return { whole = whole, unattributed = unattributed, pending = pending, routes = by_name, abandoned = accounting.abandoned(),
-    known = accounting.known() }
+  return worker_counts(names)
 end
 
 -- The sums of all workers; `pause` is called now and then. This worker's counts are published first, so that a counter that a
@@ -474,10 +420,10 @@ function M.totals() return sums() end
 
 -- The state for the pages.
 function M.state()
-  return { running = running, sample = config and config.every, events = running and accounting.events() or nil,
-    source = running and select(2, accounting.events()) or nil, pid = ngx.worker.pid(), dict = config and config.dict,
-    token = config and clients.page_token(config.dict), refused = refused, sums = sums,
-    dictionary = config and { capacity = config.dict:capacity(), free = config.dict:free_space() } }
+  local c = config or {}
+  return { running = running, sample = c.every, heap = c.heap, source = running and select(2, accounting.events()) or nil,
+    pid = ngx.worker.pid(), dict = c.dict, token = config and clients.page_token(c.dict), refused = refused, sums = sums,
+    dictionary = config and { capacity = c.dict:capacity(), free = c.dict:free_space() } }
 end
 
 --- A page of the counts, for content_by_lua: HTML, or JSON with `?format=json`. See doc/openresty.md.

@@ -1,6 +1,6 @@
 --- All rows: see inject.lua.
 local rows, parts = {}, {}
-for i, part in ipairs { "event", "record", "profile", "trace", "pool", "resty", "data", "kernel" } do
+for i, part in ipairs { "event", "record", "profile", "heap", "trace", "pool", "resty", "data", "kernel" } do
   parts[i] = require("spec.fault.rows." .. part)
   for _, row in ipairs(parts[i]) do rows[#rows + 1] = row end
 end

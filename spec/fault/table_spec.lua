@@ -8,10 +8,11 @@ local util = require "spec.support.util"
 
 -- Classes whose rows have another name than in the sources, and internal classes: the rows that use them.
 local called = { ["perf.Data"] = "DataFile", ["perf.msr"] = "Msr" }
-local inside = { Channel = "Pool", Collected = "perf.profile (allocations)", Collector = "perf.profiler (pid)",
-  Descriptors = "perf.measure", Entry = "Event:read", Guard = "perf.measure", Guards = "perf.measure", mistakes = "Event:records",
-  Inflate = "DataFile", Layouts = "core.layouts", Metrics = "Counts:metrics", Meter = "perf.measure", Output = "Profile",
-  lifetime = "Profiler:start", Handle = "perf.pmus", Owned = "Pool", Process = "perf.record", Thread = "Pool" }
+local inside = { allocators = "perf.measure", Blocks = "perf.measure", Channel = "Pool", Collected = "perf.profile (allocations)",
+  Collector = "perf.profiler (pid)", Descriptors = "perf.measure", Entry = "Event:read", Guard = "perf.measure",
+  Guards = "perf.measure", Handle = "perf.pmus", HeapDifference = "Heap:diff", Inflate = "DataFile", Layouts = "core.layouts",
+  lifetime = "Profiler:start", Metrics = "Counts:metrics", Meter = "perf.measure", mistakes = "Event:records",
+  Output = "Profile", Owned = "Pool", Process = "perf.record", Thread = "Pool" }
 
 local known = {}
 for _, row in ipairs(rows) do known[row.name] = true end

@@ -167,6 +167,9 @@ function M.right() kit.syscalls(1) ngx.sleep(0.001) kit.syscalls(3) ngx.say "rig
 --- 100 KB that stay, and 1 MB of garbage, which is collected.
 local kept = {}
 function M.leak() kept[#kept + 1] = ("x"):rep(1e5) .. #kept ngx.say(#kept) end
+--- A cache that grows by 2 KB with each request.
+local cache = {}
+function M.cached() cache[#cache + 1] = ("z"):rep(2000) .. #cache ngx.say(#cache) end
 local last = 0
 function M.garbage()
   for _ = 1, 10 do

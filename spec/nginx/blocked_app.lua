@@ -3,7 +3,9 @@ local ffi = require "ffi"
 local app = require "spec.nginx.app"
 local perf = require "resty.perf"
 
-ffi.cdef [[typedef struct { long s, ns; } blocked_time; int clock_gettime(int clock, blocked_time *at); int usleep(unsigned us);]]
+ffi.cdef [[typedef struct { long s, ns; } blocked_time; int clock_gettime(int clock, blocked_time *at); int usleep(unsigned us);
+int nanosleep(const blocked_time *wanted, blocked_time *rest); int poll(void *list, unsigned long n, int ms);
+int open(const char *path, int flags, ...); long read(int fd, void *to, size_t n); int close(int fd);]]
 local time = ffi.new "blocked_time"
 local function now()
   ffi.C.clock_gettime(1, time)
@@ -27,6 +29,26 @@ end
 function ways.nap()
   local result = ffi.C.usleep(60000) -- the nap's line
   return result == 0
+end
+
+function ways.nanosleep()
+  local result = ffi.C.nanosleep(ffi.new("blocked_time", { 0, 60000000 }), nil) -- the nanosleep's line
+  return result == 0
+end
+
+function ways.poll()
+  local result = ffi.C.poll(nil, 0, 60) -- the poll's line
+  return result == 0
+end
+
+-- These three end by a signal, or by what the spec writes.
+function ways.long_usleep() return ffi.C.usleep(600000000) == 0 end
+function ways.long_poll() return ffi.C.poll(nil, 0, 600000) == 0 end
+function ways.long_read()
+  local fd = ffi.C.open(ngx.config.prefix() .. "input", 2)
+  local n = ffi.C.read(fd, ffi.new "char[1]", 1)
+  ffi.C.close(fd)
+  return n == 1
 end
 
 function ways.late_nap()

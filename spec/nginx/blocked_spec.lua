@@ -6,7 +6,8 @@ local util = require "spec.support.util"
 -- A pipe for a log that nobody reads, and a process that keeps it open.
 local reader
 local function begin_reader(dir)
-  reader = tonumber((util.shell(("mkfifo %s/pipe; sleep 600 <>%s/pipe >/dev/null 2>&1 & echo $!"):format(dir, dir))))
+  util.execute(("mkfifo -m 666 %s/pipe %s/input"):format(dir, dir))
+  reader = tonumber((util.shell(("sleep 600 <>%s/pipe >/dev/null 2>&1 & echo $!"):format(dir))))
 end
 
 describe("resty.perf, while a turn blocks the worker,", function()
@@ -64,13 +65,30 @@ describe("resty.perf, while a turn blocks the worker,", function()
   end)
 
   it("names a system call that sleeps, and does not interrupt it", function()
-    local sleeps = { nanosleep = true, clock_nanosleep = true, wait4 = true, read = true }
-    for way, text in pairs { nap = "the nap's line", execute = "the program's line", popen = "the pipe's line" } do
+    local sleeps = { nanosleep = true, clock_nanosleep = true, wait4 = true, read = true, poll = true, ppoll = true }
+    for way, text in pairs { nap = "the nap's line", nanosleep = "the nanosleep's line", poll = "the poll's line",
+      execute = "the program's line", popen = "the pipe's line" } do
       local f = blocked(way, text, sleeps)
       assert.truthy(tonumber(f.wall) >= 50, way .. ": " .. f.wall)
       assert.truthy(tonumber(f.cpu) < tonumber(f.wall) / 2, way .. ": " .. f.cpu)
     end
-    assert.equal("whole\n", (s:get "/block/nap"))
+    for _, way in ipairs { "nap", "nanosleep", "poll" } do assert.equal("whole\n", (s:get("/block/" .. way)), way) end
+  end)
+
+  -- The signal arrives in a system call if a turn that computed has begun the call in the meantime.
+  it("has a signal that ends sleeps, and after which reads go on", function()
+    local answer, worker = s.dir .. "/answer", s:workers()[1]
+    for way, want in pairs { long_usleep = "cut short\n", long_poll = "cut short\n", long_read = "whole\n" } do
+      local client, signals = s:begin("/block/" .. way, answer), 0
+      s:wait(function()
+        kit.kill(worker, 23) -- SIGURG
+        signals = signals + 1
+        if signals == 10 and way == "long_read" then util.shell(("printf x >%s/input"):format(s.dir)) end
+        return not io.open("/proc/" .. client .. "/exe")
+      end)
+      assert.equal(want, util.read_file(answer), way)
+      os.remove(answer)
+    end
   end)
 
   it("counts the page faults", function()

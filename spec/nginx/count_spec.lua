@@ -65,4 +65,19 @@ describe("resty.perf under load", function()
       app.start{events={'task-clock', 'syscalls:sys_enter_getppid'}, sample=3, blocked=100, waits=true}]] })
     check("syscalls:sys_enter_getppid", 1000)
   end)
+
+  it("counts what Lua allocates", function()
+    s = server.start { init_worker = "app.start{events={'lua-alloc-bytes', 'lua-alloc-blocks'}}",
+      server = "location /garbage { content_by_lua_block { perf.content(app.garbage) } }" }
+    assert.equal(300, s:load("/garbage", 300, 8))
+    local w = s:worker()
+    for _, name in ipairs { "lua-alloc-bytes", "lua-alloc-blocks" } do
+      assert.equal(w["whole:" .. name], w["unattributed:" .. name] + w["pending:" .. name] + w["routes:" .. name], name)
+    end
+    -- Ten strings of 100 KB, and twice as much for the buffer that they are made in.
+    local each = w["route:/garbage:lua-alloc-bytes"] / 300
+    assert(each >= 1e6 and each < 4e6, each)
+    assert(w["route:/garbage:lua-alloc-blocks"] >= 300 * 10)
+    assert.equal("", s:errors())
+  end)
 end)

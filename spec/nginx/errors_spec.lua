@@ -62,9 +62,10 @@ describe("resty.perf, when hooks meet within a request:", function()
   after_each(server.stop)
 
   -- Sends one request; returns its route's count in each phase, and the number of turns that were abandoned.
-  local function counts(path)
+  -- @param[opt] how "leave": its client disconnects while it is handled
+  local function counts(path, how)
     local before = s:worker()
-    s:get(path)
+    s[how or "get"](s, path)
     s:wait(function() return s:worker().known == 0 and s:worker()["requests:" .. path] end)
     local w, found = s:worker(), {}
     assert.equal(1, w["requests:" .. path])
@@ -88,6 +89,43 @@ describe("resty.perf, when hooks meet within a request:", function()
         log_by_lua_block { perf.log(function() app.spend(7) perf.log() perf.log(app.spend, 8) app.spend(9) end) } } ]] }
     local found, abandoned = counts "/nested"
     assert.same({ content = 21, log = 24 }, found)
+    assert.equal(0, abandoned)
+  end)
+
+  -- The story: a thread has a stack of its own, on which the hook around it was not found. So a hook in a thread, in the callback
+  -- of on_abort or of a timer ended the outer turn, whose counts were unattributed.
+  it("a hook in a callback of a request is part of it", function()
+    s = server.start { user = "root", server = [[
+      location /thread { content_by_lua_block { perf.content(function()
+        app.spend(1)
+        local thread = ngx.thread.spawn(function()
+          app.spend(2)
+          perf.content(function() app.spend(3) ngx.sleep(0.001) app.spend(4) end)
+          app.spend(5)
+          perf.access(app.spend, 6)
+          ngx.sleep(0.001)
+          app.spend(7)
+          perf.content(app.spend, 8)
+        end)
+        app.spend(9)
+        ngx.thread.wait(thread) end) } }
+      location /aborted { content_by_lua_block { perf.content(function()
+        ngx.on_abort(function() app.spend(1) perf.content(app.spend, 2) app.spend(3) ngx.exit(499) end)
+        app.spend(4)
+        ngx.sleep(60) end) } }
+      location /timed { content_by_lua_block { ngx.timer.at(0, function()
+        perf.route "/timed"
+        app.spend(1)
+        perf.content(app.spend, 2)
+        app.spend(3) end) } } ]] }
+    local found, abandoned = counts "/thread"
+    assert.same({ content = 45 }, found)
+    assert.equal(0, abandoned)
+    found, abandoned = counts("/aborted", "leave")
+    assert.same({ content = 10 }, found)
+    assert.equal(0, abandoned)
+    found, abandoned = counts "/timed"
+    assert.same({ timer = 6 }, found)
     assert.equal(0, abandoned)
   end)
 

@@ -10,6 +10,7 @@ describe("resty.perf's profiles of memory", function()
     requires(server.needs)
     requires { registers = true }
     s = server.start { user = "root", server = [[
+      location = /cached { content_by_lua_block { perf.content(app.cached) } }
       location = /leak { content_by_lua_block { perf.content(app.leak) } }
       location = /garbage { content_by_lua_block { perf.content(app.garbage) } } ]] }
   end)
@@ -46,6 +47,29 @@ describe("resty.perf's profiles of memory", function()
     assert.equal("M.garbage", top.lines[1].func) -- ten times what M.leak allocates
     assert.equal("/garbage", top.zones[1].name)
     assert.equal(prof.total, prof.blocks.allocated_bytes)
+  end)
+
+  it("show a cache that grows with each request first, at a period of 64 KB", function()
+    local out = s.dir .. "/profile"
+    s:wait(function() -- on a busy machine, the profile may end before most of the requests come
+      local client = s:begin("/perf?flame=heap&period=65536&survived=1&seconds=8&as=speedscope", out)
+      assert.equal(2000, s:load("/cached", 2000, 8))
+      assert.equal(40, s:load("/garbage", 40, 4))
+      s:wait(function() return not io.open("/proc/" .. client .. "/exe") end)
+      local prof = assert(load_profile.decode(util.read_file(out)))
+      if prof.total < 2e6 then return false end
+      local top = prof:top()
+      assert.equal("M.cached", top.lines[1].func)
+      assert.equal("/cached", top.zones[1].name)
+      assert.equal(65536, prof.period)
+      return true
+    end)
+    for query, reason in pairs { ["period=4095"] = "period: at least 4096 bytes", ["period=x"] = "period: number",
+      ["survived=1"] = "the option 'survived' is for the event heap" } do
+      local text, status = s:get("/perf?flame=alloc&seconds=0.1&" .. query)
+      assert.equal(400, status)
+      assert.truthy(text:find(reason, 1, true), text)
+    end
   end)
 
   it("show a leak first", function()

@@ -1,25 +1,13 @@
 -- A profile of nginx from outside: all workers by the master's process id, over reloads. Each handler makes a known number of
 -- system calls, which are counted to the unit.
-local perf = require "perf"
 local profiling = require "spec.support.profiling"
 local server = require "spec.nginx.server"
 
 describe("a profile of nginx from outside", function()
-  local s, p
-
-  before_each(function()
-    requires(server.needs)
-    requires { ext = { "bpf", "outside" }, bpf = true, root = true, tracepoint = "syscalls:sys_enter_getppid" }
-  end)
-
-  after_each(function()
-    if p then p:close() end
-    p = nil
-    server.stop()
-  end)
+  local profile = server.profiled_outside()
 
   it("has the handlers of all workers, also of those that a reload starts", function()
-    s = server.start { server = [[
+    local s = server.start { server = [[
       location /three { content_by_lua_block { for _ = 1, 3 do require "ffi".C.getppid() end ngx.say "x" } }
       location /one { content_by_lua_block { require "ffi".C.getppid() ngx.say "x" } }]],
       init_worker = [=[require "ffi".cdef "int getppid(void);"]=] }
@@ -31,8 +19,7 @@ describe("a profile of nginx from outside", function()
       end
       requests = requests + n
     end
-    p = assert(perf.profiler { pid = s:master(), event = "syscalls:sys_enter_getppid" })
-    assert(p:start())
+    local p = profile(s)
     ask(50)
     s:reload()
     ask(50)

@@ -113,8 +113,26 @@ scrape_configs:
       "--virtual-time-budget=4000 --dump-dom http://127.0.0.1:%d/perf 2>/dev/null"):format(s.dir, s.port))
     assert.truthy(dom:find('>counting every request, from software events; answered by worker %d+<'), dom)
     assert.truthy(dom:find('>/work</td>', 1, true))
-    assert.truthy(dom:find('<td>20</td>', 1, true))
+    assert.truthy(dom:find('>20</td>', 1, true))
     assert.is_nil(dom:find('<b>', 1, true))
+  end)
+
+  -- The story: at the width of a phone, totals and shares lay outside the page; later, so did a choice of routes with long names.
+  it("fit a phone", function()
+    requires { cmd = "chromium", module = "dkjson" }
+    serve ", waits=true"
+    s:get("/work/" .. ("long/"):rep(30))
+    local path = s.dir .. "/phone.html"
+    util.write_file(path, (s:get "/perf"))
+    local json = s:get "/perf?format=json":gsub("<", "\\u003c")
+    local r = require "spec.support.browser".run(path, "data = " .. json .. [[; draw(); drawWaits();
+      const cells = [...document.querySelectorAll("#shares td, #routes td")].filter(c => c.textContent);
+      const whole = c => c.getBoundingClientRect().right <= innerWidth && c.scrollWidth <= c.clientWidth;
+      result.push(cells.length > 6, cells.every(whole),
+        cells.map(c => c.dataset.head).includes("task-clock p99"), document.documentElement.scrollWidth <= innerWidth,
+        [...document.querySelectorAll("select")].every(whole));]],
+      { width = 500 })
+    assert.same({ "true", "true", "true", "true", "true" }, r)
   end)
 
   it("have where requests wait and what blocked the worker, as tables and as a flame graph", function()
@@ -183,7 +201,8 @@ scrape_configs:
 
   it("accept known commands, and say why others are refused", function()
     serve()
-    local all = "expected do=stop, or do=start with sample=N and events=LIST, each once\n"
+    local all = "expected do=stop, do=snapshot with as=html or json, "
+      .. "or do=start with sample=N, events=LIST and heap=BYTES, each once\n"
     local number = "sample: number expected\n"
     for args, reason in pairs { ["do=start&sample=abc"] = number, ["do=start&sample="] = number,
       ["do=start&sample"] = all, ["do=start&sample=2&sample=3"] = all, ["do=start&bogus=1"] = all, ["do=stop&sample=1"] = all,
@@ -195,6 +214,24 @@ scrape_configs:
     assert.truthy(s:get "/perf?format=json":find '"running":true,"sample":1', 1, true)
     assert.equal(200, select(2, s:get("/perf?do=start&sample=2", "-X POST")))
     assert.truthy(s:get "/perf?format=json":find('"sample":2', 1, true))
+  end)
+
+  it("say which parameter of an address is wrong", function()
+    serve()
+    for args, reason in pairs { ["frmat=json"] = "unknown parameter 'frmat'; did you mean 'format'?",
+      ["format=jsn"] = "format: json or metrics expected; did you mean 'json'?", ["format"] = "format: json or metrics expected",
+      ["seconds=1"] = "unknown parameter 'seconds'; this page has format",
+      ["flame=task-clock&sceonds=1"] = "unknown parameter 'sceonds'; did you mean 'seconds'?",
+      ["flame=task-clock&format=json"] =
+        "unknown parameter 'format'; this page has as, flame, period, route, seconds, survived or workers",
+      ["flame=task-clock&route=a&route=b"] = "parameter 'route' is given more than once",
+      ["waits=folded&rout=/work"] = "unknown parameter 'rout'; did you mean 'route'?",
+      ["%3Cb%3E%0a=1"] = "unknown parameter '<b>?'; this page has format" } do
+      local text, status = s:get("/perf?" .. args)
+      assert.equal(400, status, args)
+      assert.equal(reason .. "\n", text, args)
+      assert.equal(400, select(2, s:get("/perf?" .. args, "-I")), args)
+    end
   end)
 
   -- The story: the pages had kept ngx.sleep from before it was wrapped, so other requests' turns interrupted theirs.

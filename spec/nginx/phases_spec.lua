@@ -82,6 +82,37 @@ local function prepare(dir)
   for name, text in pairs(files) do util.write_file(("%s/%s.lua"):format(dir, name), text) end
 end
 
+-- nginx loads the code of a worker's end, a block or a file, without its cache: `auto` does not see it.
+describe("the end of a worker", function()
+  before_each(function()
+    requires(server.needs)
+    requires { tracepoint = EVENT }
+  end)
+  after_each(server.stop)
+
+  local forms = { block = "exit_worker_by_lua_block { TEXT }", file = "exit_worker_by_lua_file $dir/exit.lua;" }
+  for form, directive in pairs(forms) do
+    for _, install in ipairs { "", "{ auto = true }" } do
+      for text, counted in pairs { ["perf.exit_worker(app.spend, 19)"] = true, ["app.spend(19)"] = false } do
+        it(("in a %s: %s, install(%s)"):format(form, text, install), function()
+          local s = server.start { user = "root", http = (directive:gsub("TEXT", text)), install = install,
+            prepare = function(dir) util.write_file(dir .. "/exit.lua", text) end }
+          for n = 1, 2 do
+            local before = s:workers()
+            s:reload()
+            s:ended(before)
+            local metrics = s:get "/metrics"
+            local function has(line) assert.equal(counted, metrics:find(line, 1, true) ~= nil) end
+            has(('requests_total{route="(exit_worker)"} %d\n'):format(n))
+            has(('sys_enter_getppid_total{route="(exit_worker)",phase="exit_worker"} %d\n'):format(19 * n))
+          end
+          assert.is_nil(s:log():find("[error]", 1, true))
+        end)
+      end
+    end
+  end
+end)
+
 local modes = {
   ["with hooks"] = { install = "", hook = "perf" },
   ["without hooks"] = { install = "{ auto = true }", hook = "app.without" },

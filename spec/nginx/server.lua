@@ -1,5 +1,6 @@
 --- A real nginx for the specs: Debian's, in a new directory under /tmp, on free loopback ports.
 local kit = require "testkit"
+local busted = require "busted"
 local util = require "spec.support.util"
 
 local M = {}
@@ -314,6 +315,26 @@ function Server:stop()
     self:ended { master }
   end
   self:remove()
+end
+
+--- Prepares a describe block for specs of profiles from outside: checks their needs before each spec, and ends the profiler and
+-- the server after it. Returns a function(server) that starts to profile the server's calls of getppid, and returns the Profiler.
+function M.profiled_outside()
+  local profiler
+  busted.before_each(function()
+    requires(M.needs)
+    requires { ext = { "bpf", "outside" }, bpf = true, root = true, tracepoint = "syscalls:sys_enter_getppid" }
+  end)
+  busted.after_each(function()
+    if profiler then profiler:close() end
+    profiler = nil
+    M.stop()
+  end)
+  return function(server)
+    profiler = assert(require "perf".profiler { pid = server:master(), event = "syscalls:sys_enter_getppid" })
+    assert(profiler:start())
+    return profiler
+  end
 end
 
 return M

@@ -106,6 +106,8 @@ describe("resty.perf counts where requests wait:", function()
     assert.equal(1, #slept)
     assert.equal(6, slept[1].count)
     assert.truthy(slept[1].lasted >= 6 * 19)
+    -- The story: the line was in resty/perf/yields.lua, which has the function that runs the thread's function.
+    assert.truthy(slept[1].line:find "^[%w_]+%.lua:%d+$", slept[1].line)
     assert.truthy(slept[1].waiting <= t.wall)
     assert.truthy(slept[1].lasted > slept[1].waiting + slept[1].late + 5, "each lasted, but only one of two at a time")
   end)

@@ -81,6 +81,36 @@ describe("go tool pprof", function()
     assert.matches("zone: Total [%d.]+ms.*\n +[%d.]+ms %([%d. ]+%%%): input", top(profiles.program(), "-tags"))
   end)
 
+  it("has what lives and what was allocated, in objects and bytes", function()
+    requires { registers = true }
+    local perf = require "perf"
+    local kept = {}
+    local function keep(i)
+      kept[i] = { i, i }
+      return kept
+    end
+    local function waste(i) kept[0] = { i, i } end
+    local prof = assert(perf.profile({ event = "heap", period = 1 }, function()
+      for i = 1, 4000 do
+        keep(i)
+        waste(i)
+      end
+      kept[0] = nil
+      collectgarbage()
+      collectgarbage()
+    end))
+    for _, index in ipairs { "inuse_objects", "inuse_space", "alloc_objects", "alloc_space" } do
+      local text = top(prof, "-top -sample_index=" .. index)
+      assert.truthy(text:find("Type: " .. index, 1, true), text)
+      assert.truthy(text:find(" keep", 1, true), text)
+      assert.equal(index:find "alloc" ~= nil, text:find(" waste", 1, true) ~= nil, text)
+    end
+    assert.truthy(top(prof, "-top"):find("Type: inuse_space", 1, true))
+    prof = assert(perf.profile({ event = "alloc", period = 1 }, keep, 1))
+    assert.truthy(top(prof, "-top"):find("Type: alloc_space", 1, true))
+    assert.truthy(top(prof, "-top -sample_index=alloc_objects"):find("Type: alloc_objects", 1, true))
+  end)
+
   it("opens profiles without samples, and with odd names", function()
     assert.matches("Type: task%-clock", top(profiles.empty(), "-top"))
     assert.matches("<script>alert%(1%)</script>", top(profiles.nasty(), "-top -nodecount=50"))

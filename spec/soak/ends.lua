@@ -40,7 +40,7 @@ end
 
 -- The complete profile in a file; or nil and the error.
 local function check(path)
-  local profiles, why = require("perf.profile.load").load(path)
+  local profiles, why = require("perf.profile.load").all(path)
   if not profiles then return nil, "no profile: " .. tostring(why) end
   local prof = profiles[1]
   local sum = 0

@@ -31,6 +31,7 @@ kit.setenv("PERF_KEEP", "0")
 -- After each file, busted unloads the modules that the file required. This module stays loaded, as in
 -- a program, because LuaJIT's FFI cannot define a C type twice. If it does not load, the specs fail.
 pcall(require, "perf")
+pcall(require, "perf.event.group") -- a second copy would not know Groups that functions of the first copy open
 pcall(require, "perf.profile.zone") -- this module has the zones' names
 pcall(require, "perf.data.recorder") -- specs replace functions of the modules that it uses
 

@@ -194,6 +194,12 @@ probes.registers = flag("stacks from registers", function()
     and (rawget(_G, "jit") == nil or require "ffi".abi "gc64")
 end)
 
+-- The objects of the state can be read: of a LuaJIT whose stacks can, and of every PUC Lua whose addresses have 64 bits.
+probes.heap = flag("snapshots of the heap", function()
+  if rawget(_G, "jit") then return probes.registers(true) == nil end
+  return #tostring(print):match "0x%x+" > 10
+end)
+
 probes.ffi = flag("LuaJIT's FFI (PERF_NO_FFI chooses the C API)", function() return os.getenv "PERF_NO_FFI" ~= "1" end)
 
 probes.puc = flag("PUC Lua", function() return not rawget(_G, "jit") end)
@@ -255,6 +261,9 @@ probes.own_program = flag("an interpreter of its own", function() return not os.
 probes.vm = named("an emulated machine: ", function(word)
   return ((" " .. (os.getenv("PERF_VM") or "") .. " "):find(" " .. word .. " ", 1, true))
 end)
+
+-- A Neovim that tools/nvim.sh chose.
+probes.nvim = flag("Neovim", function() return os.getenv "PERF_NVIM" end)
 
 -- A server that tools/backends.sh started: "zipkin", "jaeger", "collector", "prometheus".
 probes.backend = named("the server ", function(name) return os.getenv("PERF_BACKEND_" .. name:upper()) end)

@@ -7,6 +7,8 @@ local page_fault = {}
 local SIZE = 65536 -- a multiple of all sizes of a page
 -- The functions have names that no other spec declares: an FFI declaration is never forgotten.
 local STATEMENT = "C.page_fault_drop(at, size, 4) C.page_fault_touch(at, 1, 1)"
+-- Expressions with integer results: the compiler knows that these are true.
+local EXPRESSIONS = { DROPPED = "C.page_fault_drop(at, size, 4)", TOUCHED = "C.page_fault_touched(at, 1, 1)" }
 
 local ffi, at
 
@@ -18,7 +20,8 @@ function page_fault.map()
     ffi.cdef [[
       void *mmap(void *, size_t, int, int, int, long); int munmap(void *, size_t);
       int page_fault_drop(void *, size_t, int) __asm__("madvise");
-      void page_fault_touch(void *, int, size_t) __asm__("memset");]]
+      void page_fault_touch(void *, int, size_t) __asm__("memset");
+      int page_fault_touched(void *, int, size_t) __asm__("memset");]]
   end
   at = ffi.cast("char *", ffi.C.mmap(nil, SIZE, 3, 0x22, -1, 0))
 end
@@ -29,7 +32,9 @@ function page_fault.unmap()
 end
 
 --- Runs a text as a chunk named "program", and returns its result. FAULT in it stands for a statement with one page fault.
+-- DROPPED and TOUCHED stand for expressions: DROPPED frees the page, so that the TOUCHED after it has one page fault.
 function page_fault.program(text)
+  text = text:gsub("%u+", EXPRESSIONS)
   return assert(loadstring("local C, at, size = ... " .. text:gsub("FAULT", STATEMENT), "=program"))(ffi.C, at, SIZE)
 end
 

@@ -386,5 +386,7 @@ int luaopen_testkit(lua_State *L)
     tk_open_unwind(L);
     tk_open_faults(L);
     tk_open_chunks(L);
+    tk_open_labels(L);
+    tk_open_flood(L);
     return 1;
 }

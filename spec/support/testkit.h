@@ -12,6 +12,7 @@
  *   testkit_probe.c    what this machine lets one do, asked of the kernel and not of the module
  *   testkit_faults.c   memory that cannot be read; a program that handles its own faults
  *   testkit_chunks.c   nginx's cache of chunks
+ *   testkit_labels.c   labels of resty.perf's turns, as another process reads them
  *   testkit_unwind.c   the unwinder without a profiler: where a C function is called, and where a clock's signals come
  *
  * It uses only those parts of the C API that Lua 5.1 to 5.4 and LuaJIT have in common.
@@ -72,5 +73,7 @@ void tk_open_hot(lua_State *L);
 void tk_open_unwind(lua_State *L);
 void tk_open_faults(lua_State *L);
 void tk_open_chunks(lua_State *L);
+void tk_open_labels(lua_State *L);
+void tk_open_flood(lua_State *L);
 
 #endif

@@ -25,13 +25,12 @@ mkdir -p "$out"
 echo "$tree" >"$out/.tree"
 
 # The libraries are given by path; pkg-config would find the host's.
-extensions=(EXT="bpf symbols tracefields zstd" libs_bpf="-lbpf" libs_symbols="-ldw" libs_tracefields="-ltraceevent" libs_zstd="-lzstd")
-[ -e csrc/ext/symbols/symbols.c ] || extensions[0]="EXT=bpf tracefields zstd"
+extensions=(libs_bpf="-lbpf" libs_symbols="-ldw" libs_tracefields="-ltraceevent" libs_zstd="-lzstd" libs_pfm="-lpfm")
 for lua in "$@"; do
     include=$sys/usr/include/$lua
     [ $lua != luajit ] || include=$sys/usr/include/luajit-2.1
     # The compiler's own C library comes first, since the same library in the sysroot has no headers.
-    $make -s -j2 CC=$triplet-gcc AR=$triplet-ar BUILD="$out" LUA=$lua LUA_INCDIR="$include" \
+    $make -s -j2 CC=$triplet-gcc AR=$triplet-ar CLANG="clang -idirafter $sys/usr/include" BUILD="$out" LUA=$lua LUA_INCDIR="$include" \
         CPPFLAGS="-idirafter $sys/usr/include -idirafter $sys/usr/include/$triplet -idirafter $sys/usr/include/traceevent" \
         LDFLAGS="-L$lib -L$sys/lib/$triplet -Wl,-rpath-link,$lib -Wl,-rpath-link,$sys/lib/$triplet" \
         "${extensions[@]}" all testkit

@@ -15,12 +15,13 @@ dir=${2:?directory}
 here=$(dirname "$0")
 
 # For the guest.
-packages=(busybox-static bash coreutils mawk sed grep findutils diffutils procps util-linux
+packages=(busybox-static bash libc-bin coreutils mawk sed grep findutils diffutils procps util-linux
     luajit lua5.1 lua5.2 lua5.3 lua5.4 lua-busted lua-cjson lua-dkjson lua-argparse
-    libbpf1 libtraceevent1 libdw1 libzstd1)
+    lua-luv lua-cqueues lua-socket lua-sec lua-http lua-zlib zstd
+    libbpf1 libtraceevent1 libdw1 libzstd1 libpfm4)
 # For the compiler only.
 headers=(libluajit-5.1-dev liblua5.1-0-dev liblua5.2-dev liblua5.3-dev liblua5.4-dev
-    libbpf-dev libtraceevent-dev libdw-dev libelf-dev libzstd-dev zlib1g-dev linux-libc-dev)
+    libbpf-dev libtraceevent-dev libdw-dev libelf-dev libzstd-dev libpfm4-dev zlib1g-dev linux-libc-dev)
 
 stamp=$(cat "$0" "$here/apt.sh" "$here/init" "$here/exit.c" | cksum)
 if [ -e "$dir/stamp" ] && [ "$(cat "$dir/stamp")" = "$stamp" ]; then exit 0; fi
@@ -74,6 +75,10 @@ install -m 755 "$here/init" "$dir/root/init"
 printf 'root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/bin/sh\n' >"$dir/root/etc/passwd"
 printf 'root:x:0:\nnogroup:x:65534:\n' >"$dir/root/etc/group"
 ln -sf bash "$dir/root/bin/sh"
+# Specs compare this header with our definitions.
+mkdir -p "$dir/root/usr/include/linux" "$dir/root/usr/include/asm"
+cp "$dir/sysroot/usr/include/linux/perf_event.h" "$dir/root/usr/include/linux"
+cp "$dir"/sysroot/usr/include/*-linux-gnu/asm/perf_regs.h "$dir/root/usr/include/asm"
 # Files that the packages' scripts would have made.
 ln -sf mawk "$dir/root/usr/bin/awk"
 (cd "$dir/root" && find . | cpio --quiet -o -H newc -R 0:0 >"$dir/base.cpio")

@@ -1,12 +1,14 @@
 #!/bin/bash
 # make test-vm: the specs that need hardware counters, kprobes or BPF, in emulated machines.
 #
-#   tools/vm/test.sh [NAME...]      these guests only: arm64 arm64-smp amd64 arm64-suite; without names, the first three
+#   tools/vm/test.sh [NAME...]      these guests only: arm64 arm64-smp amd64 arm64-suite arm64-short; without names, the first three
 #
 #   arm64        a CPU with an Arm PMUv3 that counts; its clock is its instructions, so that no overflow is lost
 #   arm64-smp    two of them
 #   amd64        kprobes, BPF and unprivileged users on x86-64, without a PMU
-#   arm64-suite  two Arm CPUs without a PMU, for the whole suite: make test-arm64
+#   arm64-suite  two Arm CPUs without a PMU, for the whole suite: make test-arm64. It is started anew for each component, so that
+#                the results of each are shown when it ends, and a component that does not end leaves the others their time.
+#   arm64-short  the same guest, for the specs that depend on the machine most: make test-arm64-short
 #
 # The files of a guest are kept in build/vm (tools/vm/root.sh), so only the first run fetches anything. Each guest runs the
 # project's own suite (tools/suite.sh); a guest that does not finish counts as a failure. If QEMU is not installed and cannot be,
@@ -14,7 +16,8 @@
 #
 #   VM_SPECS="spec/vm/NAME_spec.lua" instead of the usual ones (all of spec/live takes minutes: VM_LIMIT)
 #   VM_LIMIT=600                     seconds for a guest
-#   VM_LUA="luajit lua5.4"           instead of luajit, or of the three of arm64-suite
+#   VM_LUA="luajit lua5.4"           instead of luajit, or of those of arm64-suite and arm64-short
+#   VM_PARTS="stack profile"         these components of arm64-suite only
 #   PERF_TOTALS=FILE                 gets "NAME passed failed skipped" of each guest, for .ci/run
 #   PERF_FAILED=FILE                 gets a line for each failure: see tools/failed.sh
 #   PERF_NO_SETUP=1                  installs nothing
@@ -22,6 +25,12 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 guests=("$@")
 [ ${#guests[@]} -gt 0 ] || guests=(arm64 amd64 arm64-smp)
+if [[ "${guests[*]}" == arm64-suite && -z "${VM_SPECS:-}" ]]; then
+    guests=()
+    for part in ${VM_PARTS:-$(find spec/unit spec/live spec/regress -mindepth 1 -type d -printf '%f\n' | sort -u)}; do
+        guests+=("arm64-suite-$part")
+    done
+fi
 state=build/vm
 mkdir -p "$state"
 work=$(mktemp -d "$PWD/$state/run.XXXXXX")
@@ -61,11 +70,22 @@ plan() {
         words="amd64" limit=180
         options=(-smp 1)
         ;;
-    arm64-suite)
+    arm64-suite-* | arm64-short | arm64-suite)
         # An instruction-counting clock would take ten times as long, and without it a PMU loses interrupts: so this guest has no
         # PMU.
-        specs="spec/unit spec/live spec/regress" words="arm64" limit=10800 luas="luajit lua5.4 lua5.1" jobs=2
+        specs="spec/unit/${1#arm64-suite-} spec/live/${1#arm64-suite-} spec/regress/${1#arm64-suite-}"
+        words="arm64" limit=3600 luas="luajit lua5.4 lua5.1" jobs=2
         options=(-smp 2 -m 2G -cpu "max,pauth-impdef=on,pmu=off")
+        if [ "$1" = arm64-short ]; then
+            # Registers, unwinders, memory order, signals and the kernel's numbers.
+            specs="spec/unit/base spec/unit/kernel spec/unit/stack spec/live/event/refusal_privileges_spec.lua spec/live/kernel
+                spec/live/outside/outside_spec.lua spec/live/pool spec/live/profile/registers_spec.lua spec/live/record/sample_spec.lua
+                spec/live/stack spec/live/symbols spec/regress/measure/first_vararg_spec.lua spec/regress/process
+                spec/regress/profile/breakpoint_spec.lua spec/regress/profile/parents_slot_spec.lua
+                spec/regress/stack/callers_of_the_allocator_spec.lua spec/regress/stack/compiled_frames_spec.lua
+                spec/regress/stack/trace_exits_spec.lua"
+            limit=1200 luas="luajit lua5.4"
+        fi
         ;;
     *)
         echo "tools/vm/test.sh: no guest $1" >&2
@@ -79,13 +99,13 @@ plan() {
 pack() { # name arch
     local top=$work/$1
     mkdir -p "$top/job/tree"
-    cp -r bench bin csrc lua spec tools examples doc mk Makefile README.md CONTRIBUTING.md LICENSE CHANGELOG.md config.ld rockspec "$top/job/tree"
+    cp -r bench bin csrc lua spec tools examples doc mk Makefile README.md CONTRIBUTING.md LICENSE CHANGELOG.md config.ld rockspec .busted "$top/job/tree"
     cp -r "$state/$2/out" "$top/job/out"
     find "$top/job/out" \( -name '*.o' -o -name '*.d' -o -name '*.a' \) -delete
     [ ! -d "$top/job/out/bpf" ] || cp -r "$state/$2/out/bpf" "$top/job/out"
     cp tools/vm/job.sh "$top/job/run.sh"
     printf 'LUAS="%s"\nSPECS="%s"\nPERF_VM="%s"\nPERF_MUST="%s"\nLIMIT=%d\nSUITE_JOBS=%d\nSUITE_SLOW=%s\n' "$luas" "$specs" \
-        "$words" "root,kprobe,uprobe,tracefs,perf_open,bpf" "$((limit - 30))" "$jobs" "${SUITE_SLOW:-}" >"$top/job/settings"
+        "$words" "root,kprobe,uprobe,tracefs,perf_open,bpf" "$((limit - 30 - limit / 20))" "$jobs" "${SUITE_SLOW:-}" >"$top/job/settings"
     (cd "$top" && find job | cpio --quiet -o -H newc -R 0:0) >"$work/$1.cpio"
     rm -rf "$top"
 }
@@ -165,17 +185,23 @@ for name in "${guests[@]}"; do
     esac
 done
 
-# Two at a time: each emulates on one of the host's CPUs.
+# Two at a time: each emulates on one of the host's CPUs. The guest of the suite emulates on two.
+case "${guests[*]}" in
+*arm64-suite* | *arm64-short*) at_once=1 ;;
+*) at_once=2 ;;
+esac
+running=()
+finish() { # the guest that was started first
+    wait "${pids[0]}"
+    report "${running[0]}"
+    pids=("${pids[@]:1}") running=("${running[@]:1}")
+}
 for name in "${ready[@]}"; do
-    if [ ${#pids[@]} -eq 2 ]; then
-        wait "${pids[0]}"
-        pids=("${pids[1]}")
-    fi
+    [ ${#pids[@]} -lt $at_once ] || finish
     launch "$name" &
-    pids+=($!)
+    pids+=($!) running+=("$name")
 done
-[ ${#pids[@]} -eq 0 ] || wait "${pids[@]}"
-for name in "${ready[@]}"; do report "$name"; done
+while [ ${#pids[@]} -gt 0 ]; do finish; done
 
 echo
 echo "$total_pass passed, $total_fail failed, $total_skip skipped"

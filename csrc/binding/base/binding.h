@@ -85,15 +85,18 @@ static inline int pb_nil(lua_State *L)
 }
 
 /* The parts of the module. pb_open_NAME adds functions and classes to the module's table, which is on top of the stack. A file that
- * adds methods to another's class comes after that. */
-#define PB_OPEN(X)                                                                                                                \
-	X(error) X(int64) X(attr) X(event) X(record) X(ring) X(ring_wait) X(ring_lost) X(ring_output) X(ring_source) X(packed)   \
-	X(layouts) X(data) X(data_source) X(data_write) X(tally) X(process) X(terminate) X(output) X(meter) X(counts) X(guard)    \
-	X(measure) X(accounting) X(chunks) X(defs) X(host) X(trace) X(channel) X(thread) X(bpf) X(profiler) X(web_files) X(peek)      \
-	X(outside)
+ * adds methods to another's class comes after that. The parts of PB_OPEN are opened at once: a measurement needs them, or their objects
+ * must be older than all others. The parts of PB_OPEN_LATER are opened together, when a name is used that the table does not have. */
+#define PB_OPEN(X) \
+	X(error) X(int64) X(attr) X(event) X(memory) X(meter) X(counts) X(guard) X(measure) X(defs) X(lifetime)
+#define PB_OPEN_LATER(X)                                                                                                        \
+	X(record) X(ring) X(ring_wait) X(ring_lost) X(ring_output) X(ring_source) X(packed) X(layouts) X(data) X(data_source)  \
+	X(data_write) X(tally) X(process) X(keys) X(terminate) X(output) X(accounting) X(chunks) X(channel) X(thread) X(bpf)   \
+	X(profiler) X(web_files) X(peek) X(outside) X(heap) X(host) X(trace)
 
 #define X(name) void pb_open_##name(lua_State *L);
 PB_OPEN(X)
+PB_OPEN_LATER(X)
 #undef X
 
 #endif

@@ -53,8 +53,45 @@ static inline int pb_collects(lua_State *L)
 #endif
 }
 
+/* Returns the key of the value at f in the table on top of the stack, or NULL. The key may stay on the stack. */
+static inline const char *pb_key_of(lua_State *L, int f)
+{
+	const int t = lua_gettop(L);
+
+	if (lua_istable(L, t))
+		for (lua_pushnil(L); lua_next(L, t); lua_settop(L, t + 1))
+			if (lua_rawequal(L, f, -1) && lua_type(L, -2) == LUA_TSTRING)
+				return lua_tostring(L, -2);
+	lua_settop(L, t);
+	return NULL;
+}
+
+/* Returns the name of the function at f, or NULL. If index is NULL, a module is on top of the stack: search it and the modules in it.
+ * Otherwise the registry is: search the field `index` of the metatables in it that are named "perf.*". */
+static inline const char *pb_key_below(lua_State *L, int f, const char *index)
+{
+	const int t = lua_gettop(L);
+	const char *name = index ? NULL : pb_key_of(L, f);
+
+	if (!lua_istable(L, t))
+		return NULL;
+	for (lua_pushnil(L); !name && lua_next(L, t); !name ? lua_settop(L, t + 1) : (void)0) {
+		if (lua_type(L, -2) != LUA_TSTRING || !lua_istable(L, -1))
+			continue;
+		if (index) {
+			if (strncmp(lua_tostring(L, -2), "perf.", 5) != 0)
+				continue;
+			lua_pushstring(L, index);
+			lua_rawget(L, -2);
+		}
+		name = pb_key_of(L, f);
+	}
+	return name;
+}
+
 /* Lua does not know the name of a function that was called by pcall or a tail call (a REPL's `return ev:refresh("x")`), and
- * writes '?'. The object's class knows the name. */
+ * writes '?'. The class of the first argument has the name. If the first argument is of another class, search perf, its modules
+ * and the classes in the registry. */
 static inline _Noreturn int pb_argerror(lua_State *L, int arg, const char *message)
 {
 	const char *name = NULL;
@@ -65,14 +102,22 @@ static inline _Noreturn int pb_argerror(lua_State *L, int arg, const char *messa
 		luaL_error(L, "bad argument #%d (%s)", arg, message);
 	lua_getinfo(L, "nf", &ar);
 	f = lua_gettop(L);
+	luaL_checkstack(L, 16, NULL);
 	if (ar.name && ar.name[0] != '?')
 		name = ar.name;
 	if (name && strcmp(ar.namewhat, "method") == 0 && --arg == 0)
 		luaL_error(L, "calling '%s' on bad self (%s)", name, message);
-	if (!name && luaL_getmetafield(L, 1, "__index") && lua_istable(L, -1))
-		for (lua_pushnil(L); !name && lua_next(L, f + 1); lua_settop(L, f + 2))
-			if (lua_rawequal(L, f, -1) && lua_type(L, -2) == LUA_TSTRING)
-				name = lua_tostring(L, -2);
+	if (!name && luaL_getmetafield(L, 1, "__index"))
+		name = pb_key_of(L, f);
+	if (!name) {
+		lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
+		lua_getfield(L, -1, "perf");
+		name = pb_key_below(L, f, NULL);
+	}
+	if (!name) {
+		lua_pushvalue(L, LUA_REGISTRYINDEX);
+		name = pb_key_below(L, f, "__index");
+	}
 	luaL_error(L, "bad argument #%d to '%s' (%s)", arg, name ? name : "?", message);
 	__builtin_unreachable();
 }

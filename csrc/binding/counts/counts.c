@@ -52,10 +52,11 @@ static struct pf_counts *new_counts(lua_State *L, const struct pf_meter *m)
 /* Push new Counts that hold the start. Returns 1 or -errno. */
 INLINE int begin(lua_State *L, struct pf_meter *m)
 {
-	const int r = pf_meter_begin(m, new_counts(L, m));
+	struct pf_counts *c = new_counts(L, m);
+	const int r = pf_meter_begin(m, c);
 
 	if (r > 0)
-		pb_guard(L, 1, lua_gettop(L));
+		pb_begun(L, 1, c);
 	return r < 0 ? r : 1;
 }
 
@@ -142,6 +143,20 @@ static int l_word(lua_State *L)
 	return pb_u64(L, c->v[i]);
 }
 
+/* core.words(counts): a table of all of them, by their places, and the layout. One call of this costs less than one for each word. */
+static int l_all_words(lua_State *L)
+{
+	const struct pf_counts *c = to_counts(L, 1);
+
+	lua_createtable(L, (int)c->n, 1);
+	for (uint32_t i = 0; i < c->n; i++) {
+		pb_push_u64(L, c->v[i]);
+		lua_rawseti(L, -2, (int)i);
+	}
+	lua_pushinteger(L, (lua_Integer)c->layout);
+	return 2;
+}
+
 static int l_layout(lua_State *L)
 {
 	return pb_int(L, (lua_Integer)to_counts(L, 1)->layout);
@@ -185,11 +200,13 @@ static int l_pointers(lua_State *L)
 #define POINTER(name) (lua_pushlightuserdata(L, (void *)(uintptr_t)&name), lua_setfield(L, -2, #name))
 	lua_newtable(L);
 	POINTER(pf_meter_begin);
+	POINTER(pf_meter_begin_memory);
 	POINTER(pf_meter_end);
 	POINTER(pf_meter_snap);
 	POINTER(pf_thread_token);
 	POINTER(pf_counter_begin);
 	POINTER(pf_counter_end);
+	POINTER(pf_counter_take);
 	POINTER(pf_counts_add);
 	POINTER(pf_clock_skew);
 	POINTER(pf_clock_wall);
@@ -201,6 +218,7 @@ void pb_open_counts(lua_State *L)
 {
 	static const luaL_Reg quick[] = {
 		{"begin", l_begin}, {"finish", l_finish}, {"start", l_start}, {"stop", l_stop}, {"snap", l_snap}, {"word", l_word},
+		{"words", l_all_words},
 		{"layout", l_layout}, {"add", l_add}, {"wall", l_counts_wall},
 		{"reset_ns", l_reset_ns}};
 	pb_set_function(L, "pointers", l_pointers);

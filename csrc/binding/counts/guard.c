@@ -26,7 +26,7 @@ static int l_collect(lua_State *L)
 	return 0;
 }
 
-void pb_guard(lua_State *L, int meter, int counts)
+static void guard(lua_State *L, int meter, int counts)
 {
 	struct guard *g;
 
@@ -46,6 +46,35 @@ void pb_guard(lua_State *L, int meter, int counts)
 	lua_pop(L, 1);
 }
 
+static int l_nothing(lua_State *L)
+{
+	(void)L;
+	return 0;
+}
+
+/* Let the interpreter allocate here what it needs for a call of the measured function: a larger stack, and a record of the call. */
+static void make_room(lua_State *L)
+{
+	enum { ROOM = 100 };
+
+	luaL_checkstack(L, ROOM, NULL);
+	lua_pushcfunction(L, l_nothing);
+	lua_call(L, 0, 0);
+}
+
+void pb_begun(lua_State *L, int meter, struct pf_counts *c)
+{
+	const struct pf_meter *m = pb_check_meter(L, meter);
+
+	if (m->needs & PF_METER_GUARD)
+		guard(L, meter, lua_gettop(L));
+	if (!(m->needs & PF_METER_MEMORY))
+		return;
+	make_room(L);
+	if (c)
+		pf_meter_begin_memory(m, c);
+}
+
 void pb_unguard(lua_State *L, int counts)
 {
 	struct guard *g;
@@ -60,11 +89,11 @@ void pb_unguard(lua_State *L, int counts)
 	lua_pop(L, 2);
 }
 
-/* core.guard(meter, counts), core.unguard(counts): for measurements that begin and end through FFI. */
-static int l_guard(lua_State *L)
+/* core.begun(meter, counts), core.unguard(counts): for measurements that begin and end through FFI. */
+static int l_begun(lua_State *L)
 {
 	lua_settop(L, 2);
-	pb_guard(L, 1, 2);
+	pb_begun(L, 1, NULL);
 	return 0;
 }
 
@@ -77,7 +106,7 @@ static int l_unguard(lua_State *L)
 
 void pb_open_guard(lua_State *L)
 {
-	static const luaL_Reg functions[] = {{"guard", l_guard}, {"unguard", l_unguard}, {NULL, NULL}};
+	static const luaL_Reg functions[] = {{"begun", l_begun}, {"unguard", l_unguard}, {NULL, NULL}};
 	pb_register(L, functions);
 	pb_new_class(L, PB_GUARD, NULL, l_collect);
 	lua_newtable(L);

@@ -70,7 +70,7 @@ static int l_measure(lua_State *L)
 	if (r < 0)
 		return pb_meter_failed(L, m, r);
 	if (r > 0)
-		pb_guard(L, lua_upvalueindex(UP_METER), lua_gettop(L));
+		pb_begun(L, lua_upvalueindex(UP_METER), c);
 	if (at == 1)
 		lua_insert(L, 1);
 	else
@@ -106,7 +106,7 @@ void pb_open_measure(lua_State *L)
 
 void pb_open_measure(lua_State *L)
 {
-	(void)L;
+	pb_set_bool(L, "measurer", 0);
 }
 
 #endif

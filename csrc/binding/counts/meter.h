@@ -17,9 +17,10 @@ struct pf_meter *pb_check_meter(lua_State *L, int i);
 int pb_meter_failed(lua_State *L, const struct pf_meter *m, int r);
 #define PB_CLOSED_GROUP "Group is closed, or a member of it"
 #define PB_CLOSED_LIST "the events were closed, by perf.release or close, before the measurement ended"
-/* guard.c: if the Counts at `counts`, a measurement by the Meter at `meter`, are collected before pb_unguard, the meter learns
- * that the measurement will never end. */
-void pb_guard(lua_State *L, int meter, int counts);
+/* guard.c: what the Meter at `meter` needs when pf_meter_begin has returned more than 0. c: the Counts, which are on top of the stack;
+ * NULL: they are no userdata, and the caller calls pf_meter_begin_memory. If the Counts are collected before pb_unguard, a meter that rests
+ * learns that the measurement will never end. */
+void pb_begun(lua_State *L, int meter, struct pf_counts *c);
 void pb_unguard(lua_State *L, int counts);
 
 #endif

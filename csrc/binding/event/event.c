@@ -33,6 +33,19 @@ static uint64_t add_lost(struct pf_attr *attr)
 	return attr->read_format & ~asked;
 }
 
+/* Push a closed Event. class, info: the indices of Event's metatable and of the table that is its uservalue. */
+static struct pb_event *new_event(lua_State *L, int class, int info)
+{
+	struct pb_event *e = memset(pb_newuserdata(L, sizeof *e), 0, sizeof *e);
+
+	e->ev.fd = e->wake_fd = e->wake_read = -1;
+	lua_pushvalue(L, class);
+	lua_setmetatable(L, -2);
+	lua_pushvalue(L, info);
+	pb_setuservalue(L, -2);
+	return e;
+}
+
 /* core.open(attr, pid, cpu, leader or nil, flags, info, user, lost): Event, or nil, message, code. user: its counter may be read
  * without a system call, see core/counts/user_read.h. lost: let the kernel count its lost records, whatever attr.read_format is;
  * readings show only what attr.read_format asks for. */
@@ -57,10 +70,7 @@ static int l_open(lua_State *L)
 		lua_replace(L, 6);
 	}
 	luaL_checktype(L, 6, LUA_TTABLE);
-	e = pb_new(L, sizeof *e, PB_EVENT);
-	e->ev.fd = e->wake_fd = e->wake_read = -1;
-	lua_pushvalue(L, 6);
-	pb_setuservalue(L, -2);
+	e = new_event(L, lua_upvalueindex(1), 6);
 	if (lua_toboolean(L, 8))
 		o.hidden = add_lost(&attr);
 	pb_event_begin(e, &attr, o.hidden);
@@ -68,6 +78,23 @@ static int l_open(lua_State *L)
 	if (r == -E2BIG && o.kernel_size)
 		return pb_fail(L, r, "perf_event_open: attr field '%s' is newer than this kernel",
 			       pf_attr_unknown_to(&attr, o.kernel_size) ? pf_attr_unknown_to(&attr, o.kernel_size) : "?");
+	return r < 0 ? pb_fail(L, r, "perf_event_open") : 1;
+}
+
+/* core.open_packed(bytes, info): the same for an attr as core.pack gives it, and the calling thread. */
+static int l_open_packed(lua_State *L)
+{
+	struct pf_attr attr;
+	struct pb_event *e;
+	int r;
+
+	luaL_argcheck(L, lua_type(L, 1) == LUA_TSTRING && pb_rawlen(L, 1) == sizeof attr, 1, "attr expected as core.pack gives it");
+	memcpy(&attr, lua_tostring(L, 1), sizeof attr);
+	luaL_checktype(L, 2, LUA_TTABLE);
+	lua_settop(L, 2);
+	e = new_event(L, lua_upvalueindex(1), 2);
+	pb_event_begin(e, &attr, 0);
+	r = pf_event_open(&e->ev, &(struct pf_opening){.attr = &attr, .cpu = -1});
 	return r < 0 ? pb_fail(L, r, "perf_event_open") : 1;
 }
 
@@ -228,6 +255,16 @@ static int l_info(lua_State *L)
 	return 1;
 }
 
+/* ev:set_info(info): replace the table that ev:info() returns. */
+static int l_set_info(lua_State *L)
+{
+	to_event(L, 1);
+	luaL_checktype(L, 2, LUA_TTABLE);
+	lua_settop(L, 2);
+	pb_setuservalue(L, 1);
+	return 0;
+}
+
 /* ev:format(): the read_format with which it was opened, as a number. */
 static int l_format(lua_State *L)
 {
@@ -318,6 +355,23 @@ static int l_user(lua_State *L)
 	return measured(L, pf_counter_user(pb_check_event(L, 1), words), words, PF_COUNTER_VALUES);
 }
 
+/* ev:take(): value, enabled, running, id, read for the program, and ev:info(). Returns nil alone if ev:scan() is needed: for another
+ * read_format, a pinned event without a counter, and what is not an open Event of this process; else nil, message, code. */
+static int l_take(lua_State *L)
+{
+	struct pf_counter *ev = quick_event(L);
+	uint64_t words[PF_COUNTER_WORDS];
+	int r = ev ? pf_counter_take(ev, words) : -EBADF;
+
+	if (r == -EBADF || r == -ECHILD || r == -ENOTSUP || r == -ENODATA)
+		return pb_nil(L);
+	if (r < 0)
+		return pb_fail(L, r, "read");
+	measured(L, 0, words, PF_COUNTER_VALUES);
+	pb_getuservalue(L, 1);
+	return PF_COUNTER_VALUES + 1;
+}
+
 /* core.watch_calls(event, at_exit, filtered, call, ...): declares that the event counts these system calls ("read", "ioctl" ...)
  * when they return (at_exit) or begin, or only some of them (filtered). The calls of measurements are then subtracted: see
  * core/counts/own_calls.h. */
@@ -347,23 +401,29 @@ void pb_open_event(lua_State *L)
 	static const luaL_Reg methods[] = {
 		{"enable", l_enable},     {"disable", l_disable}, {"reset", l_reset}, {"refresh", l_refresh},
 		{"set_period", l_set_period}, {"set_filter", l_set_filter}, {"modify", l_modify}, {"id", l_id},
-		{"fd", l_fd},             {"is_open", l_is_open}, {"is_inherited", l_is_inherited}, {"is_off", l_is_off}, {"info", l_info},   {"scan", l_scan},
+		{"fd", l_fd},             {"is_open", l_is_open}, {"is_inherited", l_is_inherited}, {"is_off", l_is_off}, {"info", l_info},
+		{"set_info", l_set_info}, {"scan", l_scan},
 		{"user", l_user},         {"format", l_format},
 		{"close", l_close},       {NULL, NULL}};
+	static const luaL_Reg quick[] = {{"begin", l_begin}, {"since", l_since}, {"take", l_take}};
+	static const luaL_Reg openers[] = {{"open", l_open}, {"open_packed", l_open_packed}};
 
-	pb_set_function(L, "open", l_open);
 	pb_set_function(L, "watch_calls", l_watch);
 	pb_set_function(L, "own_section", l_own_section);
 	if (pf_user_config1 >= 0) /* the config1 for core.open's `user`; nil if this CPU cannot read counters in this way */
 		pb_set_int(L, "user_config1", pf_user_config1);
 	pb_class(L, PB_EVENT, methods, l_gc);
+	for (size_t i = 0; i < sizeof openers / sizeof *openers; i++) {
+		lua_pushvalue(L, -1);
+		lua_pushcclosure(L, openers[i].func, 1);
+		lua_setfield(L, -3, openers[i].name);
+	}
 	lua_getfield(L, -1, "__index");
-	lua_pushvalue(L, -2);
-	lua_pushcclosure(L, l_begin, 1);
-	lua_setfield(L, -2, "begin");
-	lua_pushvalue(L, -2);
-	lua_pushcclosure(L, l_since, 1);
-	lua_setfield(L, -2, "since");
+	for (size_t i = 0; i < sizeof quick / sizeof *quick; i++) {
+		lua_pushvalue(L, -2);
+		lua_pushcclosure(L, quick[i].func, 1);
+		lua_setfield(L, -2, quick[i].name);
+	}
 	lua_pop(L, 1);
 	lua_setfield(L, -2, "Event"); /* the metatable; the Lua layer adds its own methods */
 }

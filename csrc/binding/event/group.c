@@ -12,6 +12,7 @@
 #include "core/base/clock.h"
 #include "binding/counts/meter.h"
 #include "binding/event/event.h"
+#include "binding/memory/allocator.h"
 
 #define PB_DESCRIPTORS "perf.Descriptors"
 
@@ -26,7 +27,12 @@ static struct pf_meter *new_meter(lua_State *L, size_t ngroups, size_t nusers, c
 	return m;
 }
 
-/* core.group(events, since): a Group of Events that were opened with events[1] as leader and read_format core.group_format.
+static int is_alone(const struct pf_counter *c)
+{
+	return (c->format & ~PF_FORMAT(LOST)) == PF_COUNTER_FORMAT;
+}
+
+/* core.group(events, since): a Group of Events that were opened with events[1] as leader and the read_format of a meter's group.
  * since: the time by core.wall_ns when it began to count, if it counts already or will begin by itself. */
 static int l_group(lua_State *L)
 {
@@ -43,7 +49,8 @@ static int l_group(lua_State *L)
 	users = (struct pf_user **)(void *)(m->group + 1);
 	lua_rawgeti(L, 1, 1);
 	leader = pb_check_event(L, -1);
-	luaL_argcheck(L, (leader->format & ~PF_FORMAT(LOST)) == PF_METER_FORMAT, 1, "wrong read_format");
+	m->group[0].alone = n == 1 && is_alone(leader);
+	luaL_argcheck(L, m->group[0].alone || (leader->format & ~PF_FORMAT(LOST)) == PF_METER_FORMAT, 1, "wrong read_format");
 	m->group[0].lost = (leader->format & PF_FORMAT(LOST)) != 0;
 	m->group[0].leader = leader;
 	m->is_group = 1;
@@ -71,7 +78,8 @@ static int l_group(lua_State *L)
 	return 1;
 }
 
-/* core.meter(groups, fresh, rests): several Groups that are read together; without groups, the kernel's accounting of the thread.
+/* core.meter(groups, fresh, rests): several Groups, and Blocks, that are read together; without groups, the kernel's accounting of the
+ * thread.
  * fresh: none of their events was ever enabled, and only measurements will enable them. rests: they are enabled only while a
  * measurement runs. */
 static int l_meter(lua_State *L)
@@ -85,6 +93,7 @@ static int l_meter(lua_State *L)
 	n = pb_rawlen(L, 1);
 	m = new_meter(L, n, 0, PB_METER);
 	m->rests = rests && n > 0;
+	m->needs = m->rests ? PF_METER_GUARD : 0;
 	m->fresh = fresh && n > 0;
 	if (n == 0) {
 		m->nvalues = PF_USAGE_COUNT;
@@ -93,12 +102,15 @@ static int l_meter(lua_State *L)
 	lua_createtable(L, (int)n, 0);
 	for (size_t i = 0; i < n; i++) {
 		const struct pf_meter *g;
+		const struct pf_block_reader *b;
 
 		lua_rawgeti(L, 1, (int)i + 1);
 		g = pb_test(L, -1, PB_GROUP);
-		luaL_argcheck(L, g, 1, "Groups expected");
-		m->group[i] = g->group[0];
-		m->nvalues += g->nvalues;
+		b = g ? NULL : pb_test(L, -1, PB_BLOCKS);
+		luaL_argcheck(L, g || (b && b->n <= PF_METER_MAX_GROUP), 1, "Groups expected");
+		m->group[i] = g ? g->group[0] : (struct pf_meter_group){.leader = &pf_no_leader, .n = b->n, .blocks = b};
+		m->nvalues += m->group[i].n;
+		m->needs |= b ? PF_METER_MEMORY : 0;
 		lua_rawseti(L, -2, (int)i + 1);
 	}
 	pb_setuservalue(L, -2);
@@ -184,6 +196,7 @@ static int l_reopen(lua_State *L)
 		}
 		m->group[i].leader = &d->counter[first - 1];
 		m->group[i].n = n;
+		m->group[i].alone = n == 1 && is_alone(m->group[i].leader);
 		m->nvalues += n;
 		first += (lua_Integer)n;
 		lua_pop(L, 1);
@@ -301,7 +314,6 @@ void pb_open_meter(lua_State *L)
 	static const luaL_Reg descriptors[] = {{"close", l_close_descriptors}, {NULL, NULL}};
 
 	pb_register(L, functions);
-	pb_set_int(L, "group_format", (lua_Integer)PF_METER_FORMAT);
 	new_class(L, PB_GROUP, "Group", methods, NULL);
 	new_class(L, PB_METER, "Meter", methods, NULL);
 	new_class(L, PB_DESCRIPTORS, "Descriptors", descriptors, l_close_descriptors);

@@ -1,4 +1,6 @@
 /* core.defs: the .def tables as Lua arrays of rows, in the kernel's order. Each row is a table keyed by column. */
+#include <string.h>
+
 #include "core/kernel/attr.h"
 #include "binding/base/binding.h"
 
@@ -93,8 +95,46 @@ static int l_defs(lua_State *L)
 	return 1;
 }
 
+struct event {
+	const char *name;
+	uint32_t value;
+	const char *unit;
+};
+
+/* core.generic(name): the type and config of a hardware or software event, and its unit. Returns nothing for
+ * other names and for aliases. Callers that need a few events use it, since the tables of core.defs take time and memory. */
+static int l_generic(lua_State *L)
+{
+	static const struct event hardware[] = {
+#define X(sym, value, name, alias, desc) {name, value, ""},
+#include "core/kernel/defs/hardware.def"
+#undef X
+	}, software[] = {
+#define X(sym, value, name, alias, unit, desc, in_kernel) {name, value, unit},
+#include "core/kernel/defs/software.def"
+#undef X
+	};
+	const char *name = luaL_checkstring(L, 1);
+
+	for (size_t i = 0; i < sizeof hardware / sizeof *hardware; i++)
+		if (strcmp(hardware[i].name, name) == 0)
+			return lua_pushinteger(L, PF_TYPE_HARDWARE), lua_pushinteger(L, (lua_Integer)hardware[i].value), 2;
+	for (size_t i = 0; i < sizeof software / sizeof *software; i++) {
+		if (strcmp(software[i].name, name) != 0)
+			continue;
+		lua_pushinteger(L, PF_TYPE_SOFTWARE);
+		lua_pushinteger(L, (lua_Integer)software[i].value);
+		if (!*software[i].unit)
+			return 2;
+		lua_pushstring(L, software[i].unit);
+		return 3;
+	}
+	return 0;
+}
+
 /* core.defs(): builds the tables at the first call, so that loading the module is quick. */
 void pb_open_defs(lua_State *L)
 {
+	pb_set_function(L, "generic", l_generic);
 	pb_set_function(L, "defs", l_defs);
 }

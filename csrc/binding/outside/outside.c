@@ -144,7 +144,7 @@ static int result(lua_State *L)
 	const struct pf_collector *c = lua_touserdata(L, 1);
 
 	lua_createtable(L, 0, 13);
-	pb_set_stacks(L, &c->stacks);
+	pb_set_stacks(L, &c->stacks, NULL);
 	pb_set_failures(L, c->failures);
 	pb_set_u64(L, "sum", c->sum);
 	pb_set_u64(L, "samples", c->samples);

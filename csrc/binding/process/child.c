@@ -1,8 +1,10 @@
 /* Process: a child that waits to exec a program. Its uservalue is not used; the userdata is made before the child. */
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "core/process/child.h"
 #include "core/base/sys.h"
@@ -15,21 +17,16 @@ static struct pf_process *check_process(lua_State *L, int i)
 	return pb_check(L, i, PB_PROCESS, "Process");
 }
 
-/* core.spawn(argv): a Process that waits to be started, or nil, message, code. */
-static int l_spawn(lua_State *L)
+/* Push a userdata with the words of the command line that is the first argument, a table, which must outlive it. */
+static char **push_argv(lua_State *L)
 {
-	struct pf_process *p;
 	size_t n;
 	char **argv;
-	int r;
 
 	luaL_checktype(L, 1, LUA_TTABLE);
-	lua_settop(L, 1);
 	n = pb_rawlen(L, 1);
 	luaL_argcheck(L, n > 0 && n < 1u << 20, 1, "a program and its arguments expected");
 	luaL_checkstack(L, 10, "arguments");
-	p = pb_new(L, sizeof *p, PB_PROCESS);
-	*p = (struct pf_process){.gate = {-1, -1}, .fault = -1, .end = -1};
 	argv = pb_newuserdata(L, (n + 1) * sizeof *argv);
 	for (size_t i = 0; i < n; i++) {
 		size_t len = 0;
@@ -37,15 +34,43 @@ static int l_spawn(lua_State *L)
 
 		lua_rawgeti(L, 1, (int)i + 1);
 		text = lua_type(L, -1) == LUA_TSTRING ? lua_tolstring(L, -1, &len) : NULL;
-		if (!text || strlen(text) != len)
-			return luaL_argerror(L, 1, "strings without zero bytes expected");
+		if (!text || strlen(text) != len) {
+			luaL_argerror(L, 1, "strings without zero bytes expected");
+			return NULL;
+		}
 		argv[i] = (char *)(uintptr_t)text; /* the table keeps it */
 		lua_pop(L, 1);
 	}
 	argv[n] = NULL;
+	return argv;
+}
+
+/* core.spawn(argv): a Process that waits to be started, or nil, message, code. */
+static int l_spawn(lua_State *L)
+{
+	struct pf_process *p;
+	char **argv;
+	int r;
+
+	luaL_checktype(L, 1, LUA_TTABLE);
+	lua_settop(L, 1);
+	p = pb_new(L, sizeof *p, PB_PROCESS);
+	*p = (struct pf_process){.gate = {-1, -1}, .fault = -1, .end = -1};
+	argv = push_argv(L);
 	r = pf_process_spawn(p, argv);
 	lua_settop(L, 2);
 	return r < 0 ? pb_fail(L, r, "fork") : 1;
+}
+
+/* core.exec(argv): replaces the program of this process. It returns only if that fails: nil, message, code. */
+static int l_exec(lua_State *L)
+{
+	char **argv;
+
+	lua_settop(L, 1);
+	argv = push_argv(L);
+	execvp(argv[0], argv);
+	return pb_fail(L, -errno, "exec");
 }
 
 static int l_gc(lua_State *L)
@@ -121,7 +146,7 @@ static int l_kill(lua_State *L)
 
 /* core.catch_interrupts(): true; or nil, message, "EBUSY" if another caller in this process catches them already.
  * core.caught_interrupt(): the last signal, whether a process sent it (false: the terminal, to its whole group), and the number
- * of signals; or nil. core.release_interrupts(). */
+ * of signals; or nil. core.release_interrupts([again]): with again = true, a signal that was caught is raised again. */
 static int l_catch(lua_State *L)
 {
 	return pb_result(L, pf_interrupts_catch(), "signals");
@@ -141,8 +166,11 @@ static int l_caught(lua_State *L)
 
 static int l_release(lua_State *L)
 {
-	(void)L;
+	int sent, count, signal = pf_interrupts_caught(&sent, &count);
+
 	pf_interrupts_release();
+	if (signal != 0 && lua_toboolean(L, 1))
+		raise(signal);
 	return 0;
 }
 
@@ -177,7 +205,7 @@ static int l_watch(lua_State *L)
 
 void pb_open_process(lua_State *L)
 {
-	static const luaL_Reg functions[] = {{"spawn", l_spawn},
+	static const luaL_Reg functions[] = {{"spawn", l_spawn}, {"exec", l_exec},
 					     {"watch", l_watch},
 					     {"catch_interrupts", l_catch},
 					     {"caught_interrupt", l_caught},

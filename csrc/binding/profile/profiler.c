@@ -44,17 +44,66 @@ static uint64_t address(lua_State *L, const char *name)
 	return v;
 }
 
+/* In the child of a fork the parent's profilers are no users of the marks. */
+static void count_marks(struct pb_lifetime *life, uint32_t generation, int change)
+{
+	const uint32_t now = pf_fork_generation();
+
+	if (life->marks_generation != now)
+		life->marks = 0;
+	life->marks_generation = now;
+	if (generation == now)
+		life->marks += (unsigned)change;
+}
+
+static void take_marks(struct pb_profiler *p)
+{
+	pb_marks_take(&p->stack);
+	p->stack.marks = pf_fork_generation();
+	count_marks(p->lifetime, p->stack.marks, 1);
+}
+
+static void give_marks(struct pb_profiler *p)
+{
+	if (!p->stack.marks)
+		return;
+	count_marks(p->lifetime, p->stack.marks, -1);
+	p->stack.marks = 0;
+	if (p->lifetime->marks == 0)
+		pb_marks_give(&p->stack);
+}
+
 /* Release the resources that prepare has taken, and the claim. A profiler without the claim leaves those of the running one. */
 static void give_back(lua_State *L, struct pb_profiler *p)
 {
-	if (p->stack.marks && --p->lifetime->marks == 0)
-		pb_marks_give(&p->stack);
-	p->stack.marks = 0;
+	give_marks(p);
 	if (!p->s.at.claimed)
 		return;
 	pb_engine_stop(L, &p->stack);
 	pb_coroutines_give_back(L, &p->stack);
 	pf_sampling_disclaim(&p->s.at);
+}
+
+static int start_allocations(lua_State *L, struct pb_profiler *p)
+{
+	struct pf_allocator *in;
+	int r = pb_allocator_take(L, p->lifetime->allocators, &in);
+
+	if (r < 0)
+		return r;
+	r = pf_allocations_start(&p->allocations, &p->s, in, p->every);
+	if (r < 0)
+		pb_allocator_give(L, in);
+	return r;
+}
+
+/* 0 or -ENOMEM, also if collections could not be counted to the end. */
+static int stop_allocations(lua_State *L, struct pb_profiler *p)
+{
+	const int r = pf_allocations_stop(&p->allocations);
+
+	pb_allocator_give(L, p->allocations.in);
+	return p->allocations.survived && !p->counter ? -ENOMEM : r;
 }
 
 static int stop(lua_State *L, struct pb_profiler *p)
@@ -64,7 +113,7 @@ static int stop(lua_State *L, struct pb_profiler *p)
 
 	if (!p->s.at.running)
 		return 0;
-	r = p->every ? pb_allocator_remove(L, p) : pf_sampler_stop(&p->s);
+	r = p->every ? stop_allocations(L, p) : pf_sampler_stop(&p->s);
 	give_back(L, p);
 	for (link = &p->lifetime->running; *link && *link != p;)
 		link = &(*link)->next;
@@ -82,7 +131,6 @@ static int l_state_closes(lua_State *L)
 	life->closing = 1;
 	while (life->running)
 		stop(L, life->running);
-	pb_allocators_close(L, life);
 	return 0;
 }
 
@@ -97,6 +145,7 @@ static struct pb_lifetime *push_lifetime(lua_State *L)
 	lua_pop(L, 1);
 	life = pb_newuserdata(L, sizeof *life);
 	memset(life, 0, sizeof *life);
+	life->allocators = pb_allocators_of(L);
 #if LUA_VERSION_NUM >= 502
 	lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
 	life->main = lua_tothread(L, -1);
@@ -110,6 +159,13 @@ static struct pb_lifetime *push_lifetime(lua_State *L)
 	lua_pushvalue(L, -1);
 	lua_setfield(L, LUA_REGISTRYINDEX, PB_LIFETIME);
 	return life;
+}
+
+/* This part is opened at once: a finalizer that runs while the state closes may be the first to use a profiler. */
+void pb_open_lifetime(lua_State *L)
+{
+	push_lifetime(L);
+	lua_pop(L, 1);
 }
 
 /* The most frames of a stack at this rate of samples a second (0: unknown). A frame takes up to 125 ns, and the signal handler
@@ -203,7 +259,8 @@ static int l_close(lua_State *L)
 	return 0;
 }
 
-/* prepare(profiler, why): the part of a start that may raise an error for lack of memory. Returns 0 or -errno. */
+/* prepare(profiler, why): the part of a start that may raise an error for lack of memory. If collections are
+ * counted, returns the object that counts them; then 0 or -errno. */
 static int prepare(lua_State *L)
 {
 	struct pb_profiler *p = lua_touserdata(L, 1);
@@ -215,13 +272,15 @@ static int prepare(lua_State *L)
 		r = pb_engine_start(L, &p->stack, why);
 	} else {
 		pb_unwind_learn_more(L, &p->stack);
-		pb_marks_take(&p->stack);
-		p->lifetime->marks++;
-		p->stack.marks = 1;
+		take_marks(p);
+		if (p->every)
+			p->allocations.strings = pb_strings_find(L, p->stack.global);
+		p->allocations.resizes = pb_strings_resize;
 		if (p->allocations.survived)
 			pb_count_collections(L, p);
 	}
-	return pb_int(L, r);
+	lua_pushinteger(L, r);
+	return lua_gettop(L) - 2;
 }
 
 /* profiler:start(): true; or nil, message, code. It can be called once. */
@@ -241,11 +300,11 @@ static int l_start(lua_State *L)
 	lua_pushlightuserdata(L, &why);
 	if (p->safe_point && pf_sampling_claim(&p->s.at) < 0)
 		return pb_fail(L, -EBUSY, "%s", why);
-	raised = lua_pcall(L, 2, 1, 0);
+	raised = lua_pcall(L, 2, LUA_MULTRET, 0);
 	r = raised ? -ENOMEM : (int)lua_tointeger(L, -1);
 	if (r == 0) {
 		why = "enable";
-		r = p->every ? pb_allocator_add(L, p) : pf_sampler_start(&p->s);
+		r = p->every ? start_allocations(L, p) : pf_sampler_start(&p->s);
 	}
 	if (r < 0) {
 		give_back(L, p);
@@ -376,10 +435,8 @@ void pb_open_profiler(lua_State *L)
 					     {NULL, NULL}};
 	static const luaL_Reg methods[] = {{"start", l_start},   {"stop", l_stop},   {"state", l_state},
 					   {"result", pb_profiler_result}, {"snapshot", pb_profiler_snapshot},
-					   {"live", pb_profiler_live}, {"resume", pb_profiler_resume}, {"close", l_close}, {NULL, NULL}};
+					   {"resume", pb_profiler_resume}, {"close", l_close}, {NULL, NULL}};
 
-	push_lifetime(L);
-	lua_pop(L, 1);
 	pb_register(L, functions);
 	pb_new_class(L, PB_PROFILER, methods, l_close);
 }

@@ -4,6 +4,7 @@
 
 #include "core/profile/allocations.h"
 #include "binding/event/event.h"
+#include "binding/memory/allocator.h"
 #include "binding/stack/stack.h"
 
 #define PB_PROFILER "perf.Profiler"
@@ -13,9 +14,10 @@ struct pb_lifetime {
 	lua_State *main; /* its main thread; NULL if Lua 5.1 does not have it */
 	struct pb_profiler *running; /* the first of those that run, linked by `next` */
 	int closing;
-	unsigned marks; /* the number of running profilers that use marks in compiled code */
-	/* Those that are or were in front of the state's allocator, the newest first. */
-	struct pf_allocator *allocators;
+	/* The number of running profilers that use marks in compiled code, of the process with this pf_fork_generation. */
+	unsigned marks;
+	uint32_t marks_generation;
+	struct pb_allocators *allocators;
 	uint64_t counters; /* of collections, so far */
 };
 
@@ -33,18 +35,14 @@ struct pb_profiler {
 /* The Profiler at index 1. */
 struct pb_profiler *pb_check_profiler(lua_State *L);
 
-/* profile/allocator.c. count_collections: begin to count them while the profiler runs; raises an error if there is no memory. add: put
- * the profiler in front of the allocator of L's state. remove: the opposite. Both return 0 or -ENOMEM; that of remove means that
- * collections could not be counted to the end. close: the state closes, and no profiler runs. */
+/* profile/collections.c: begin to count the collections while the profiler runs; raises an error if there is no memory. Pushes the object
+ * whose finalizer counts the next collection. The finalizer searches the list of running profilers, so the caller must keep the object
+ * until the profiler is in that list. */
 void pb_count_collections(lua_State *L, struct pb_profiler *p);
-int pb_allocator_add(lua_State *L, struct pb_profiler *p);
-int pb_allocator_remove(lua_State *L, struct pb_profiler *p);
-void pb_allocators_close(lua_State *L, struct pb_lifetime *life);
 
-/* profile/result.c: profiler:result(), profiler:snapshot() and core.moment. */
+/* profile/result.c: profiler:result(), snapshot(), resume(), and core.moment. */
 int pb_profiler_result(lua_State *L);
 int pb_profiler_snapshot(lua_State *L);
-int pb_profiler_live(lua_State *L);
 int pb_profiler_resume(lua_State *L);
 int pb_moment(lua_State *L);
 

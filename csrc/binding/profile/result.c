@@ -11,36 +11,24 @@ struct pb_profiler *pb_check_profiler(lua_State *L)
 	return pb_check(L, 1, PB_PROFILER, "Profiler");
 }
 
-static void set_blocks(lua_State *L, const struct pf_allocations *a)
+static void set_blocks(lua_State *L, const struct pf_blocks *blocks)
 {
 	lua_createtable(L, 0, 4);
-	pb_set_u64(L, "allocated_bytes", a->bytes);
-	pb_set_u64(L, "allocated_blocks", a->blocks);
-	pb_set_u64(L, "freed_bytes", a->freed_bytes);
-	pb_set_u64(L, "freed_blocks", a->freed_blocks);
+	pb_set_u64(L, "allocated_bytes", blocks->bytes);
+	pb_set_u64(L, "allocated_blocks", blocks->blocks);
+	pb_set_u64(L, "freed_bytes", blocks->freed_bytes);
+	pb_set_u64(L, "freed_blocks", blocks->freed_blocks);
 	lua_setfield(L, -2, "blocks");
 }
 
-/* profiler:result(): the result, after the stop; profiler:snapshot(): of a running one, so far; profiler:live(): of what is alive now.
- * The latter two may return nil, message, code:
- *
- *   frames, parent, frame, weight, count, failures: see pb_set_stacks
- *   moments   the samples one by one, for core.moment; beyond: how many did not fit
- *   total, and the part of it that is unsampled: counted after the last sample, or without a stack; unsampled_count: its samples.
- *     Of a running one, neither has the count after the last sample
- *   lost, samples, duration_ns, memory
- *   blocks    of a profiler of allocations: {allocated_bytes, allocated_blocks, freed_bytes, freed_blocks} */
-static int result(lua_State *L)
+/* The result of a profiler of an event, so far or after the stop. */
+static void set_event(lua_State *L, struct pb_profiler *p)
 {
-	struct pb_profiler *p = lua_touserdata(L, 1);
-	const struct pf_stacks *s = &p->s.at.stacks;
 	const int running = p->s.at.running;
 	const uint64_t total = running ? p->s.sum : pf_sampler_total(&p->s);
-	/* The weights of allocations are estimates, which add up to their total on average only. */
-	const uint64_t missing = p->every ? 0 : total - p->s.sum;
+	const struct pf_sum *root = pf_stacks_sum_at(&p->s.at.stacks, 0);
 
-	lua_createtable(L, 0, 14);
-	pb_set_stacks(L, s);
+	pb_set_stacks(L, &p->s.at.stacks, NULL);
 	if (p->s.moments.items) {
 		const size_t n = running ? p->s.moments.settled : p->s.moments.n;
 
@@ -48,18 +36,51 @@ static int result(lua_State *L)
 		pb_set_u64(L, "beyond", p->s.moments.beyond);
 	}
 	pb_set_u64(L, "total", total);
-	pb_set_u64(L, "unsampled", missing + pf_stacks_sum_at(s, 0)->weight);
-	pb_set_u64(L, "unsampled_count", pf_stacks_sum_at(s, 0)->count);
+	pb_set_u64(L, "unsampled", total - p->s.sum + root->weight);
+	pb_set_u64(L, "unsampled_count", root->count);
+}
+
+/* The same of a profiler of allocations. Their weights are estimates, which add up to the total on average only. */
+static void set_allocations(lua_State *L, const struct pb_profiler *p)
+{
+	const struct pf_allocations *a = &p->allocations;
+	const struct pf_blocks blocks = pf_allocations_blocks(a);
+	const struct pf_sum *root = a->alive ? a->alive : pf_stacks_sum_at(&p->s.at.stacks, 0);
+
+	pb_set_stacks(L, &p->s.at.stacks, a->alive);
+	pb_set_u64(L, "total", pf_allocations_total(a));
+	pb_set_u64(L, "unsampled", root->weight);
+	pb_set_u64(L, "unsampled_count", root->count);
+	set_blocks(L, &blocks);
+}
+
+/* A table:
+ *
+ *   frames, parent, frame, weight, count, allocated, allocated_count, failures: see pb_set_stacks
+ *   moments   the samples one by one, for core.moment; beyond: how many did not fit
+ *   total, and the part of it that is unsampled: counted after the last sample, or without a stack; unsampled_count: its samples.
+ *     Of a running profiler of an event, neither has the count after the last sample
+ *   lost, samples, duration_ns, memory
+ *   blocks    of a profiler of allocations: {allocated_bytes, allocated_blocks, freed_bytes, freed_blocks} */
+static int result(lua_State *L)
+{
+	struct pb_profiler *p = lua_touserdata(L, 1);
+
+	lua_createtable(L, 0, 16);
+	if (p->every)
+		set_allocations(L, p);
+	else
+		set_event(L, p);
 	pb_set_u64(L, "lost", pf_sampler_lost(&p->s));
 	pb_set_u64(L, "samples", p->s.samples);
-	pb_set_u64(L, "duration_ns", running ? pf_wall_ns() - p->s.started_ns : p->s.duration_ns);
+	pb_set_u64(L, "duration_ns", p->s.at.running ? pf_wall_ns() - p->s.started_ns : p->s.duration_ns);
 	pb_set_failures(L, p->s.failures);
-	if (p->every)
-		set_blocks(L, &p->allocations);
-	pb_set_u64(L, "memory", pf_stacks_memory(s) + pf_pendings_memory(&p->s.at.pending));
+	pb_set_u64(L, "memory", pf_stacks_memory(&p->s.at.stacks) + pf_pendings_memory(&p->s.at.pending) +
+		   p->allocations.live_room * sizeof *p->allocations.live);
 	return 1;
 }
 
+/* profiler:result(): after the stop. */
 int pb_profiler_result(lua_State *L)
 {
 	const struct pb_profiler *p = pb_check_profiler(L);
@@ -69,15 +90,10 @@ int pb_profiler_result(lua_State *L)
 }
 
 /* The owner has disabled the event; but a signal of its descriptor may come late. */
-int pb_profiler_snapshot(lua_State *L)
+static int event_snapshot(lua_State *L, struct pb_profiler *p)
 {
-	struct pb_profiler *p = pb_check_profiler(L);
 	int raised;
 
-	luaL_argcheck(L, p->s.event && p->s.at.running, 1, "Profiler is not running");
-	if (!pf_sampling_is_mine(&p->s.at))
-		return pb_fail(L, -EPERM, "another thread has started it");
-	lua_settop(L, 1);
 	lua_pushcfunction(L, result);
 	lua_insert(L, 1);
 	pf_sampling_enter(&p->s.at);
@@ -86,35 +102,31 @@ int pb_profiler_snapshot(lua_State *L)
 	return raised ? lua_error(L) : 1;
 }
 
-/* Blocks are not sampled from here until profiler:resume(), so that the Profile made of this result is in no later one. Finalizers and
- * hooks may run in the meantime, but Profiler:stop refuses their calls. */
-int pb_profiler_live(lua_State *L)
+/* profiler:snapshot(): of a running one, so far; of the event heap, what is alive now. Or nil, message, code. Blocks are not sampled
+ * from here until profiler:resume(), which its caller calls after an error too, so that the Profile made of this result is in no later
+ * one. Finalizers and hooks may run in the meantime, but Profiler:stop refuses their calls. */
+int pb_profiler_snapshot(lua_State *L)
 {
 	struct pb_profiler *p = pb_check_profiler(L);
-	int raised;
+	int r;
 
-	luaL_argcheck(L, p->allocations.is_live && p->s.at.running, 1, "Profiler of the heap is not running");
+	luaL_argcheck(L, (p->s.event || p->every) && p->s.at.running, 1, "Profiler is not running");
 	if (!pf_sampling_is_mine(&p->s.at))
 		return pb_fail(L, -EPERM, "another thread has started it");
 	lua_settop(L, 1);
-	lua_pushcfunction(L, result);
-	lua_insert(L, 1);
-	pf_allocations_read(&p->allocations);
-	raised = lua_pcall(L, 1, 1, 0);
-	if (raised)
-		return lua_error(L);
+	if (!p->every)
+		return event_snapshot(L, p);
+	r = pf_allocations_read(&p->allocations);
+	if (r < 0)
+		return pb_fail(L, r, "the sums of what is alive");
 	if (p->allocations.survived && !p->counter)
 		return pb_fail(L, -ENOMEM, "collections could not be counted");
-	return 1;
+	return result(L);
 }
 
-/* profiler:resume(): sample again, after a call of profiler:live() in which an error may have been raised. */
 int pb_profiler_resume(lua_State *L)
 {
-	struct pb_profiler *p = pb_check_profiler(L);
-
-	if (p->allocations.is_read)
-		pf_allocations_resume(&p->allocations);
+	pf_allocations_resume(&pb_check_profiler(L)->allocations);
 	return 0;
 }
 

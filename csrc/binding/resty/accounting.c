@@ -48,11 +48,15 @@ static int l_functions(lua_State *L)
 	FUNCTION(waits);
 	FUNCTION(admit);
 	FUNCTION(main);
+	FUNCTION(knew);
 	FUNCTION(end);
 	FUNCTION(finish);
 	FUNCTION(route);
 	FUNCTION(merge);
+	FUNCTION(label);
 	FUNCTION(settle);
+	FUNCTION(ran);
+	FUNCTION(histogram);
 #undef FUNCTION
 	lua_pushlightuserdata(L, (void *)(uintptr_t)&pf_waits_copy);
 	lua_setfield(L, -2, "copy_waits");

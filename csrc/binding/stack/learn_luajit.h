@@ -20,6 +20,7 @@ int pb_luajit_compiles(lua_State *L);
 enum {
 	PB_LUAJIT_GLOBAL = 1536, /* bytes of the global state that are searched */
 	PB_LUAJIT_COMPILER = 8192, /* bytes of the global state and of the compiler's state, which follows it */
+	PB_LUAJIT_CFRAME = 80, /* bytes of a C frame */
 	PB_LUAJIT_TRACES = 2,
 };
 
@@ -71,7 +72,7 @@ struct pb_learner {
 	struct pb_luajit_places code, previous, first, lines, source, lineinfo, size, vmstate, running, trace_base;
 	unsigned traces_n;
 	struct pb_luajit_trace traces[PB_LUAJIT_TRACES];
-	uint64_t outer_cframe;
+	uint64_t inner_words[PB_LUAJIT_CFRAME / 8];
 	void (*allocated)(struct pb_learner *w); /* called when the state allocates */
 	uint64_t block; /* if the state resizes this block, the new size is noted */
 	size_t block_size;

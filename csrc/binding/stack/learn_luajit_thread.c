@@ -4,7 +4,7 @@
 #if PB_LUAJIT
 #include <string.h>
 
-enum { THREAD = 128, CFRAME = 80 };
+enum { THREAD = 128, CFRAME = PB_LUAJIT_CFRAME };
 
 /* --- threads and values ---------------------------------------------------------------------------------------------- */
 
@@ -175,20 +175,23 @@ static void look_inside(struct pb_learner *w, lua_State *L)
 {
 	const uint64_t at = cframe(w, L);
 
-	PB_LUAJIT_NARROW(w->previous, CFRAME, o % 8 == 0 && (pb_luajit_word(w, at + o) & ~UINT64_C(3)) == w->outer_cframe)
+	PB_LUAJIT_WORDS(o, CFRAME) w->inner_words[o / 8] = pb_luajit_word(w, at + o);
 }
 
+/* The inner frame has saved the registers of its caller. One of them would contain the address of this frame, if it had been read
+ * before the call. */
 static void look_outside(struct pb_learner *w, lua_State *L)
 {
-	const uint64_t at = cframe(w, L);
+	uint64_t at;
 
-	PB_LUAJIT_NARROW(w->previous, CFRAME, o % 8 == 0 && pb_luajit_word(w, at + o) == 0)
-	w->outer_cframe = at;
 	w->look = look_inside;
 	lua_pushvalue(w->S, PB_LUAJIT_LOOK);
 	lua_xmove(w->S, L, 1);
 	lua_call(L, 0, 0);
 	w->look = look_outside;
+	at = cframe(w, L);
+	PB_LUAJIT_NARROW(w->previous, CFRAME,
+			 o % 8 == 0 && pb_luajit_word(w, at + o) == 0 && (w->inner_words[o / 8] & ~UINT64_C(3)) == at)
 }
 
 /* lua_load calls the reader with a frame on the C stack but none on Lua's: its number of results is negative. */

@@ -407,6 +407,7 @@ static int learn(lua_State *S)
 	    w->l->closure.size > PF_PUC_MOST_HEAD || w->l->string.text > PF_PUC_MOST_HEAD)
 		pb_learn_fail(w, "sizes of structures");
 	pb_puc_learn_allocation(w);
+	pb_puc_learn_collector(w);
 	pb_puc_check(w);
 	return 0;
 }

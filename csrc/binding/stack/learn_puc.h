@@ -6,6 +6,7 @@
  *   learn_puc_proto.c     prototypes: code, lines, names
  *   learn_puc_loop.c      fields that are only valid while an instruction allocates; the pc of the instruction that runs
  *   learn_puc_steps.c     the same, in a function that is interrupted
+ *   learn_puc_collector.c the functions that collect garbage
  *   learn_puc_check.c     the unwinder's result for known stacks, compared with what Lua says */
 #ifndef PB_LEARN_PUC_H
 #define PB_LEARN_PUC_H
@@ -144,6 +145,7 @@ void pb_puc_grab_thread(struct pb_learner *w, lua_State *L, uint8_t *to);
 void pb_puc_learn_functions(struct pb_learner *w);
 void pb_puc_learn_prototypes(struct pb_learner *w);
 void pb_puc_learn_allocation(struct pb_learner *w);
+void pb_puc_learn_collector(struct pb_learner *w);
 /* Add the ways to find the pc while a loop itself runs. */
 void pb_puc_add_running(struct pb_learner *w, const struct pb_puc_loop *loop, const struct pf_registers *r);
 /* Choose the ways to find the pc: of x86-64 those that give the right line at each machine instruction of a loop. */

@@ -9,6 +9,7 @@
  *   luajit_function.c  LuaJIT: which C function ran when the signal came
  *   puc.c              PUC Lua: how a signal gets to a safe point (lua_sethook)
  *   stacks.c           the stacks of a profile, as values of Lua
+ *   strings.c          the interpreter's table of strings
  *   coroutine.c        replacements of the coroutine library's functions, which record what resumed and made a coroutine */
 #ifndef PB_STACK_H
 #define PB_STACK_H
@@ -53,7 +54,7 @@ struct pb_stack {
 	int may_ask;     /* the event does not count the system call by which the signal handler finds the C function */
 	int coroutines;
 	int tells;    /* the replacements record which thread resumes which */
-	int marks;    /* it uses marks in compiled code */
+	uint32_t marks; /* it uses marks in compiled code: pf_fork_generation at its start; else 0 */
 	int creators; /* reference to the table of nodes by thread */
 	struct pb_cell *cell; /* through which the replacements reach it */
 	struct pf_hidden hidden; /* the profiler's own sources */
@@ -93,7 +94,7 @@ int pb_engine_stops(uint64_t global);
 int pb_unwind_start(lua_State *L, struct pb_stack *p, const char **why);
 void pb_unwind_learn_more(lua_State *L, struct pb_stack *p);
 void pb_unwind(void *owner, const struct pf_registers *r, const struct pf_memory *m, struct pf_unwound *u);
-/* The same in a function that the interpreter calls: nothing but the stack. */
+/* The same in a function that the interpreter calls, which needs no safe point. */
 void pb_unwind_callback(void *owner, const struct pf_registers *r, const struct pf_memory *m, struct pf_unwound *u);
 lua_State *pb_running_thread(const struct pb_stack *p, const struct pf_registers *r, const struct pf_memory *m);
 
@@ -115,9 +116,16 @@ void pb_coroutines_give_back(lua_State *L, struct pb_stack *p);
  *
  *   frames    array of {kind, func, source, line, lastline, linedefined, address, builtin, image, state, zone}
  *   parent, frame, weight, count    arrays by node: a stack, as its caller's node (0: none) and its innermost frame
+ *   allocated, allocated_count      the same as weight and count, if `sums` are given, from which those then come: by the numbers
+ *                                   of the stacks' sums
  *   failures  samples without a whole stack, by reason; nil if there are none. counts: by enum pf_unwind_failure */
-void pb_set_stacks(lua_State *L, const struct pf_stacks *s);
+void pb_set_stacks(lua_State *L, const struct pf_stacks *s, const struct pf_sum *sums);
 void pb_set_failures(lua_State *L, const uint64_t *counts);
+
+/* stack/strings.c: the table of strings of L's state, whose global state has this address; NULL if it is not found. Not while the state
+ * is profiled; may raise for lack of memory. And whether its allocator is called for this table. */
+const void *pb_strings_find(lua_State *L, uint64_t global);
+int pb_strings_resize(const void *strings, const void *old, size_t size);
 
 /* If the function on top is one of our replacements, exchange it for the function that it replaces. Returns 1 if it called that
  * function, so that the stack has a frame of each; 0 if that function runs on our frame, or if this is not a replacement. */

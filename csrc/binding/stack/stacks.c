@@ -12,8 +12,8 @@ static void set_text(lua_State *L, const struct pf_stacks *s, uint32_t text, con
 /* {kind =, ...}: see pb_set_stacks in stack.h. */
 static void push_frame(lua_State *L, const struct pf_stacks *s, const struct pf_frame *f)
 {
-	static const char *const kinds[] = {NULL, "lua", "range", "c", "state", "zone", "native", "kernel"};
-	static const char *const states[] = {"lua", "c", "gc", "jit", "outside", "unsampled", "other", "native"};
+	static const char *const kinds[] = {NULL, "lua", "range", "c", "state", "zone", "native", "kernel", "label"};
+	static const char *const states[] = {"lua", "c", "gc", "jit", "outside", "unsampled", "other", "strings", "native"};
 	_Static_assert(sizeof states / sizeof *states == PF_STATES + 1, "a name for each enum pf_state, and the last for the root of a call chain");
 
 	lua_createtable(L, 0, 7);
@@ -36,6 +36,8 @@ static void push_frame(lua_State *L, const struct pf_stacks *s, const struct pf_
 			pb_set_int(L, "lastline", (lua_Integer)(f->key >> 32));
 	} else if (f->kind == PF_FRAME_STATE) {
 		pb_set_text(L, "state", states[f->key]);
+	} else if (f->kind == PF_FRAME_LABEL) {
+		set_text(L, s, pf_stacks_function_at(s, (uint32_t)f->key)->name, "label");
 	} else if (f->kind == PF_FRAME_ZONE) {
 		pb_set_int(L, "zone", (lua_Integer)f->key);
 	} else {
@@ -45,10 +47,19 @@ static void push_frame(lua_State *L, const struct pf_stacks *s, const struct pf_
 	}
 }
 
-void pb_set_stacks(lua_State *L, const struct pf_stacks *s)
+static uint64_t node_value(const struct pf_stacks *s, uint32_t i, int k, const struct pf_sum *sums)
 {
-	static const char *const names[] = {"parent", "frame", "weight", "count"};
-	static const struct pf_sum none;
+	const struct pf_node *node = pf_stacks_node_at(s, i);
+
+	if (k < 2)
+		return k == 0 ? node->parent : node->frame;
+	return !node->sum ? 0 : k % 2 == 0 ? sums[node->sum].weight : sums[node->sum].count;
+}
+
+void pb_set_stacks(lua_State *L, const struct pf_stacks *s, const struct pf_sum *sums)
+{
+	static const char *const names[] = {"parent", "frame", "weight", "count", "allocated", "allocated_count"};
+	const struct pf_sum *own = s->sums.items;
 	const uint32_t n = s->nodes.n;
 
 	lua_createtable(L, (int)s->frames.n, 0);
@@ -57,13 +68,10 @@ void pb_set_stacks(lua_State *L, const struct pf_stacks *s)
 		lua_rawseti(L, -2, (int)i);
 	}
 	lua_setfield(L, -2, "frames");
-	for (int k = 0; k < 4; k++) {
+	for (int k = 0; k < (sums ? 6 : 4); k++) {
 		lua_createtable(L, (int)n, 0);
 		for (uint32_t i = 1; i <= n; i++) {
-			const struct pf_node *node = pf_stacks_node_at(s, i);
-			const struct pf_sum *sum = node->sum ? pf_stacks_sum_at(s, i) : &none;
-
-			pb_push_u64(L, k == 0 ? node->parent : k == 1 ? node->frame : k == 2 ? sum->weight : sum->count);
+			pb_push_u64(L, node_value(s, i, k, k < 4 && sums ? sums : own));
 			lua_rawseti(L, -2, (int)i);
 		}
 		lua_setfield(L, -2, names[k]);

@@ -166,6 +166,8 @@ void pb_unwind_callback(void *owner, const struct pf_registers *r, const struct 
 	const struct pb_stack *p = owner;
 
 	pb_unwind_by(&p->layout, p->global, r, m, u);
+	if (p->marks)
+		pb_marks_set(p);
 }
 
 void pb_unwind(void *owner, const struct pf_registers *r, const struct pf_memory *m, struct pf_unwound *u)

@@ -4,6 +4,11 @@
 
 #include "bpf/outside/luajit_thread.h"
 
+static __always_inline __u64 main_below(const struct scratch *s)
+{
+	return s->process.main_below ? s->process.main_below : layout.main_below;
+}
+
 /* Find the state that runs here: its frame on the C stack is the nearest one to the stack pointer. */
 static long each_luajit_state(__u32 i, void *unused)
 {
@@ -18,7 +23,7 @@ static long each_luajit_state(__u32 i, void *unused)
 		cframe = word_at(thread + layout.thread_cframe) & ~3ULL;
 	distance = cframe + ABOVE - s->s.sp;
 	if (!cframe || distance >= s->distance) {
-		if (word_at(global - layout.main_below + layout.thread_cframe))
+		if (word_at(global - main_below(s) + layout.thread_cframe))
 			s->elsewhere = global;
 		return 0;
 	}
@@ -43,7 +48,7 @@ static long each_frame_of_any(__u32 i, void *unused)
 	if (!may_be_object(thread) || (word_at(thread + layout.thread_cframe) & ~3ULL) != address)
 		return 0;
 	global = word_at(thread + layout.thread_global);
-	main = global - layout.main_below;
+	main = global - main_below(s);
 	if (byte_at(thread + layout.object_type) != layout.type_thread || word_at(main + layout.thread_global) != global ||
 	    byte_at(main + layout.object_type) != layout.type_thread)
 		return 0;
@@ -86,9 +91,9 @@ static long each_outer_cframe(__u32 i, void *unused)
 	if (!s)
 		return 1;
 	put_above(s->cframe, FRAME);
-	mix_path(s, word_at(s->cframe + layout.cframe_pc));
-	mix_path(s, number_at(s->cframe + layout.cframe_results));
-	previous = word_at(s->cframe + layout.cframe_previous) & ~3ULL;
+	mix_path(s, c_word_at(s, s->cframe + layout.cframe_pc));
+	mix_path(s, (__u32)(c_word_at(s, s->cframe + (layout.cframe_results & ~7)) >> 8 * (layout.cframe_results & 4)));
+	previous = c_word_at(s, s->cframe + layout.cframe_previous) & ~3ULL;
 	if (previous <= s->cframe || previous - s->s.sp >= s->c_size)
 		return 1;
 	s->cframe = previous;
@@ -107,7 +112,7 @@ static long each_resumer(__u32 i, void *unused)
 	from = s->s.sp;
 	if (s->cframe) {
 		bpf_loop(MOST_FRAMES, each_outer_cframe, NULL, 0);
-		if (s->thread + layout.main_below == s->s.global || !layout.resumers)
+		if (s->thread + main_below(s) == s->s.global || !layout.resumers)
 			return 1;
 		from = s->cframe + 8;
 	}
@@ -127,15 +132,15 @@ static long each_resumer(__u32 i, void *unused)
 
 static __always_inline void put_luajit(struct scratch *s)
 {
-	__u64 base, cframe, trace;
+	__u64 base, cframe, trace, main, at;
 	int near;
 
 	s->distance = s->c_size + ABOVE;
 	s->elsewhere = 0;
 	bpf_loop(PF_SNAPSHOT_STATES, each_luajit_state, NULL, 0);
-	/* There may be more states than are known. Or a C function has called another thread of a known one, whose global state still names
-	 * the thread that ran before. */
-	if (!s->s.global && (s->elsewhere || s->process.n == PF_SNAPSHOT_STATES)) {
+	/* There may be more states than are known, above all in a new program. Or a C function has called another thread of a known one,
+	 * whose global state still names the thread that ran before. */
+	if (!s->s.global && (s->elsewhere || s->process.young || s->process.n == PF_SNAPSHOT_STATES)) {
 		read_c_stack(s->s.sp, ~0ULL);
 		bpf_loop(s->c_n, each_frame_of_any, NULL, 0);
 		s->searched = 1;
@@ -151,18 +156,20 @@ static __always_inline void put_luajit(struct scratch *s)
 	s->c_copied = s->s.stack_end;
 	if (near && cframe + FRAME > s->c_copied)
 		put_above(cframe - BELOW, BELOW + FRAME);
-	s->pc = near ? word_at(cframe + layout.cframe_pc) : 0;
-	put(PF_PIECE_CHANGES, s->s.global, layout.global_size);
-	if (layout.traces)
-		put(PF_PIECE_CHANGES, s->s.global + layout.compiler_from, layout.compiler_size);
-	if (layout.trace_exit)
-		put(PF_PIECE_CHANGES, s->s.global + layout.trace_exit, 8);
-	put(PF_PIECE_CHANGES, s->s.global - layout.main_below, layout.thread_size);
-	base = layout.traces ? word_at(s->s.global + layout.trace_base) : 0;
-	s->vmstate = number_at(s->s.global + layout.global_vmstate);
-	if (layout.traces && s->vmstate < number_at(s->s.global + layout.traces_n)) {
-		trace = put(PF_PIECE_TRACE, word_at(word_at(s->s.global + layout.traces) + s->vmstate * 8ULL), layout.trace_size);
-		s->certain = s->vmstate && base && is_at_trace(trace, cframe);
+	s->pc = near ? c_word_at(s, cframe + layout.cframe_pc) : 0;
+	main = put(PF_PIECE_CHANGES, s->s.global - main_below(s), main_below(s) + layout.global_size);
+	base = main && layout.traces ? word_of(s, main, main_below(s) + layout.trace_base) : 0;
+	s->vmstate = main ? number_of(s, main, main_below(s) + layout.global_vmstate) : 0;
+	if (base || (layout.traces && s->vmstate == VM_EXIT)) {
+		at = put(PF_PIECE_CHANGES, s->s.global + layout.compiler_from, layout.compiler_size);
+		if (layout.trace_exit)
+			put(PF_PIECE_CHANGES, s->s.global + layout.trace_exit, 8);
+		if (at && s->vmstate < number_of(s, at, layout.traces_n - layout.compiler_from)) {
+			trace = word_at(word_of(s, at, layout.traces - layout.compiler_from) + s->vmstate * 8ULL);
+			trace = put(PF_PIECE_TRACE, trace, layout.trace_size);
+			s->certain = s->vmstate && base && is_at_trace(trace, cframe);
+		}
+		s->urgent = 1;
 	}
 	s->vmstate = base ? 0 : s->vmstate;
 	mix_path(s, s->s.global);

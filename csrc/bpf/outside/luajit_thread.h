@@ -2,45 +2,99 @@
 #ifndef PF_SNAPSHOT_LUAJIT_THREAD_H
 #define PF_SNAPSHOT_LUAJIT_THREAD_H
 
-#include "bpf/outside/pieces.h"
+#include "bpf/outside/keys.h"
 
-enum { VM_C = 0xfffffffe /* LuaJIT's state while a C function runs */ };
+enum { VM_C = 0xfffffffe, VM_EXIT = 0xfffffffc }; /* LuaJIT's states while a C function runs, and while compiled code is left */
 
-/* Copy the line of the instruction before a pc, if it is in this prototype; whole: those of the stretch around it, which is added to the
- * key. */
+/* The index of the line of the instruction before a pc; NO_LINE if it is not in the prototype at a place, whose code is at an address. */
+static __always_inline __u64 line_of(struct scratch *s, __u64 prototype, __u64 code, __u64 pc)
+{
+	const __u64 index = (pc - code) / 4;
+
+	if (pc <= code || pc & 3 || index > number_of(s, prototype, layout.prototype_n) || index < 2 ||
+	    !word_of(s, prototype, layout.prototype_lineinfo))
+		return NO_LINE;
+	return index - 2; /* the header has no entry */
+}
+
+static __always_inline __u32 line_shift(struct scratch *s, __u64 prototype)
+{
+	const __u32 lines = number_of(s, prototype, layout.prototype_lines);
+
+	return lines < 1 << 8 ? 0 : lines < 1 << 16 ? 1 : 2;
+}
+
+/* Copy the line of the instruction before a pc, if it is in this prototype; whole: those of the stretch around it. */
 static __always_inline void put_luajit_lines(struct scratch *s, __u64 prototype, __u64 pc, int whole)
 {
 	const __u64 code = word_of(s, prototype - sizeof(struct pf_piece), 0) + layout.prototype_end; /* the address of the code */
-	const __u64 lineinfo = word_of(s, prototype, layout.prototype_lineinfo);
-	const __u32 n = number_of(s, prototype, layout.prototype_n), lines = number_of(s, prototype, layout.prototype_lines);
-	const __u32 shift = lines < 1 << 8 ? 0 : lines < 1 << 16 ? 1 : 2;
-	__u64 index = (pc - code) / 4, end;
+	const __u32 n = number_of(s, prototype, layout.prototype_n), shift = line_shift(s, prototype);
+	__u64 index = prototype ? line_of(s, prototype, code, pc) : NO_LINE, end;
 
-	if (!prototype || pc <= code || pc & 3 || index > n || index < 2 || !lineinfo)
+	if (index == NO_LINE)
 		return;
-	index -= 2; /* the header has no entry */
 	end = index + 1;
 	if (whole) {
 		index &= ~(NEAR_LINES - 1ULL);
-		mix(s, index);
 		end = index + 2 * NEAR_LINES;
 		index = index > NEAR_LINES ? index - NEAR_LINES : 0;
 	}
 	if (end > n - 1)
 		end = n - 1;
-	put(PF_PIECE_PROTOTYPE, lineinfo + (index << shift), (end - index) << shift & 1023);
+	put(PF_PIECE_PROTOTYPE, word_of(s, prototype, layout.prototype_lineinfo) + (index << shift), (end - index) << shift & 1023);
 }
 
-static __always_inline void mix_luajit_lines(struct scratch *s, __u64 prototype)
+/* The stretch of lines that put_luajit_lines copies. */
+static __always_inline void mix_stretch(struct scratch *s, __u64 prototype, __u64 code, __u64 pc)
 {
-	const __u32 lines = number_of(s, prototype, layout.prototype_lines), n = number_of(s, prototype, layout.prototype_n);
-	const __u64 lineinfo = word_of(s, prototype, layout.prototype_lineinfo);
+	const __u64 index = line_of(s, prototype, code, pc);
 
-	if (lineinfo && n)
-		mix_lines(lineinfo, (n - 1ULL) << (lines < 1 << 8 ? 0 : lines < 1 << 16 ? 1 : 2));
+	if (index != NO_LINE)
+		mix(s, index & ~(NEAR_LINES - 1ULL));
 }
 
-/* Copy a function and its prototype, and add them to the key. Returns the place of the prototype; 0 if it has none. */
+/* Add a function and its prototype to the key. Returns whether it is a Lua function. */
+__noinline int mix_luajit_function(__u64 object)
+{
+	struct scratch *s = scratch();
+	__u64 at, code, name, lineinfo, n;
+	__u32 slot;
+
+	if (!s)
+		return 0;
+	if (find_seen(s, object, &slot))
+		return s->seen[slot & (SEEN - 1)].at != 0;
+	mix(s, object);
+	at = window(object, layout.function_size);
+	code = at ? word_of(s, at, layout.function_code) : 0;
+	mix(s, code);
+	if (at && byte_of(s, at, layout.function_id)) {
+		mix(s, word_of(s, at, layout.function_size - 8)); /* the address of a C function */
+		return 0;
+	}
+	at = at ? window(code - layout.prototype_end, layout.prototype_size) : 0;
+	if (!at) {
+		s->unkeyed = 1;
+		return 0;
+	}
+	set_seen_at(s, slot, object, 1);
+	name = word_of(s, at, layout.prototype_source);
+	lineinfo = word_of(s, at, layout.prototype_lineinfo);
+	n = number_of(s, at, layout.prototype_n);
+	mix(s, n << 32 | number_of(s, at, layout.prototype_first));
+	mix(s, number_of(s, at, layout.prototype_lines));
+	mix(s, lineinfo);
+	mix(s, name);
+	mix_stretch(s, at, code, s->s.general[PC_REGISTER]);
+	mix_stretch(s, at, code, s->pc);
+	if (lineinfo && n)
+		mix_lines(s, lineinfo, (n - 1) << line_shift(s, at));
+	if (!was_seen(s, name))
+		mix_name(s, name);
+	return 1;
+}
+
+/* Copy a function and its prototype. Returns the place of the prototype; 0 if it has none. */
 __noinline __u64 put_luajit_function(__u64 object)
 {
 	struct scratch *s = scratch();
@@ -51,31 +105,23 @@ __noinline __u64 put_luajit_function(__u64 object)
 		return 0;
 	if (find_seen(s, object, &slot))
 		return s->seen[slot & (SEEN - 1)].at;
-	at = put(PF_PIECE_FUNCTION, object, layout.function_size);
+	at = put_near(PF_PIECE_FUNCTION, object, layout.function_size);
 	if (!at)
 		return 0;
 	code = word_of(s, at, layout.function_code);
-	mix(s, object);
-	mix(s, code);
 	if (byte_of(s, at, layout.function_id)) {
-		mix(s, word_of(s, at, layout.function_size - 8)); /* the address of a C function */
 		put(PF_PIECE_FUNCTION, code, 4);
 		return 0;
 	}
-	at = put(PF_PIECE_PROTOTYPE, code - layout.prototype_end, layout.prototype_size);
+	at = put_near(PF_PIECE_PROTOTYPE, code - layout.prototype_end, layout.prototype_size);
 	if (!at)
 		return 0;
 	set_seen_at(s, slot, object, at);
-	name = word_of(s, at, layout.prototype_source);
-	mix(s, (__u64)number_of(s, at, layout.prototype_n) << 32 | number_of(s, at, layout.prototype_first));
-	mix(s, number_of(s, at, layout.prototype_lines));
-	mix(s, word_of(s, at, layout.prototype_lineinfo));
-	mix(s, name);
-	mix_luajit_lines(s, at);
 	put_luajit_lines(s, at, s->s.general[PC_REGISTER], 1);
 	put_luajit_lines(s, at, s->pc, 1);
+	name = word_of(s, at, layout.prototype_source);
 	if (!was_seen(s, name))
-		put_name(name);
+		put_name(s, name);
 	return at;
 }
 
@@ -136,10 +182,14 @@ static long each_frame(__u32 unused, void *links)
 	if (!is_frame(value, link) || i + 1 >= s->n)
 		return !slots;
 	if (links) {
+		put_luajit_function(object_of(value));
 		put_link(s->address + i * 8, link);
 		return 0;
 	}
-	put_luajit_function(object_of(value));
+	if (s->putting)
+		put_luajit_function(object_of(value));
+	else
+		mix_luajit_function(object_of(value));
 	mix(s, link);
 	if ((link & 7) == LINK_CONTINUATION) {
 		mix(s, word_of(s, s->from + i * 8 - 16, 0));
@@ -150,7 +200,7 @@ static long each_frame(__u32 unused, void *links)
 	return 0;
 }
 
-/* The links of a stack whose functions were copied. */
+/* The functions and links of a stack. */
 static long each_stack(__u32 i, void *unused)
 {
 	struct scratch *s = scratch();
@@ -204,17 +254,19 @@ static long each_far_part(__u32 i, void *unused)
 	return 0;
 }
 
-/* While a thread runs, its innermost base may be in a register. */
-static long each_base(__u32 i, void *unused)
+/* While a thread runs, its innermost base may be in a register. The verifier must not check the rest of the program once for
+ * each register. So this is a function of its own, and it keeps the highest base so far in memory, which the verifier does not track. */
+__noinline int find_base(void)
 {
 	struct scratch *s = scratch();
-	__u64 v;
 
-	if (!s)
-		return 1;
-	v = s->s.general[i & 31];
-	if (v > s->top && v < s->high)
-		s->top = v;
+	for (__u32 i = 0; s && i < REGISTERS; i++) {
+		const __u64 v = s->s.general[i];
+
+		if (v > s->top && v < s->high)
+			s->top = v;
+		asm volatile("" : : : "memory");
+	}
 	return 0;
 }
 
@@ -275,8 +327,7 @@ __noinline int is_at_trace(__u64 trace, __u64 cframe)
 		n = CONSTANTS;
 	if (bpf_probe_read_user(s->stack, n * 8, (void *)(ir + (FIRST - n) * 8)))
 		return 0;
-	for (__u32 i = 0; i < CONSTANTS && i < n; i++)
-		mix_path(s, s->stack[i]);
+	s->path = mixed_bytes(s->path, __builtin_offsetof(struct scratch, stack), n * 8);
 	mix_path(s, pc);
 	mix_path(s, code);
 	mix_path(s, ir);
@@ -307,7 +358,7 @@ static __noinline void put_luajit_thread(__u64 thread, __u64 base)
 	s->top = word_of(s, at, layout.thread_base);
 	i = add_thread(s, thread, s->low, s->high);
 	if (i == 0) /* the others do not run */
-		bpf_loop(32, each_base, NULL, 0);
+		find_base();
 	if (base > s->top && base < s->high)
 		s->top = base;
 	mix_path(s, word_of(s, at, layout.thread_base) - s->low);
@@ -322,6 +373,7 @@ static __noinline void put_luajit_thread(__u64 thread, __u64 base)
 		return;
 	}
 	s->unkeyed = 1;
+	put_objects(s);
 	put(PF_PIECE_CHANGES, s->low, 32);
 	s->far = size - PF_SNAPSHOT_PIECE;
 	s->calls = 0;

@@ -15,12 +15,15 @@ enum {
 	MOST_OBJECTS = OBJECTS_ROOM + sizeof(struct pf_piece) + PF_SNAPSHOT_PIECE, /* of those that are objects */
 	PAGE = 4096,
 	MOST_CPUS = 1024,
+	RING = 1 << 25,     /* bytes */
 	C_STACK = 8 << 20,  /* bytes from the stack pointer to the interpreter's frame, at most, if the mapping is not known */
+	FIRST_STACK = 64 << 20, /* bytes of the first thread's C stack, at most */
 	C_PAGES = 5,        /* pages of the C stack that are read at once, the first one in part */
 	C_STACK_WORDS = 4096, /* a power of two, at least C_PAGES pages */
 	FRAME = 128,        /* bytes of a frame of the interpreter that the unwinder reads */
 	READ = 640,         /* bytes that the unwinder reads at once to find such a frame */
 	NEAR = 2048, FAR = 16384 + 1024, /* bytes of the C stack above a thread where the one that has resumed it is searched: first, then */
+	COLLECTOR_WORDS = 256, /* words of the C stack in which an address in the collector is searched */
 	MOST_FRAMES = 256,  /* frames of one thread on the C stack */
 	NEAR_LINES = 64,    /* lines are copied of the block of this many instructions that has the running one, and of the blocks beside it */
 	STEPS = 160,        /* further instructions before these in Lua 5.4, which stores differences of lines, and at least each 128th line in full */
@@ -30,25 +33,29 @@ enum {
 	LUA_STACK = 1 << 20,
 	SLOTS_AT_ONCE = 8,  /* of a Lua stack */
 	OFFSETS = 1 << 19,  /* in the scratch */
-	BEHIND = 256,       /* readable bytes behind a place: at least a name, and the slots that are looked at at once */
+	LINE = 64,          /* of the CPU's caches */
+	WINDOW = 512, WINDOWS = 64, /* bytes of memory that are read at once; how often, of which the last ones are kept */
+	MOST_NEAR = WINDOW - LINE, MOST_COPIED = 272, /* bytes: of an object, at most; of a piece that is made of it: at least a name */
+	WINDOWS_AT = MOST_BYTES + MOST_OBJECTS,
+	BEHIND = WINDOW,    /* readable bytes behind a place: at least a name, and the slots that are looked at at once */
 	SHORT_NAME = 48,    /* bytes of the text of most names */
 	ABOVE_BASE = 512,   /* bytes of a Lua stack above its innermost base */
 	CALLS = 1002,       /* calls of a stack: the unwinder takes 1,000, and must see that there are more */
 	SEEN_BITS = 9, SEEN = 1 << SEEN_BITS,
-	NONE = 65535,
+	NONE = 65535, NO_LINE = -1,
 	TAG_SHIFT = 47, LINK_MASK = 3, LINK_CONTINUATION = 2,
 };
 #if defined __TARGET_ARCH_arm64
-enum { PC_REGISTER = 21 };
+enum { PC_REGISTER = 21, REGISTERS = 32 };
 #else
-enum { PC_REGISTER = 3 };
+enum { PC_REGISTER = 3, REGISTERS = 16 };
 #endif
 
 const volatile struct pf_snapshot_layout layout = {};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 25);
+	__uint(max_entries, RING);
 } ring SEC(".maps");
 
 struct {
@@ -83,10 +90,16 @@ struct {
 
 struct scratch {
 	struct pf_snapshot_head s;
-	__u8 bytes[MOST_BYTES + MOST_OBJECTS + BEHIND]; /* objects are at MOST_BYTES, until they are appended to the other pieces */
+	__u8 bytes[WINDOWS_AT + WINDOWS * WINDOW + BEHIND]; /* objects are at MOST_BYTES, until they are appended to the other pieces */
+	struct {
+		__u64 from, size, sample;
+	} windows[WINDOWS];        /* the memory that was read by windows, in the sample with this number */
+	__u64 sample;
 	__u64 objects, key;        /* the place behind the last object; the key of all so far */
 	__u64 unkeyed;             /* an object could not be read or is large, or a stack is deep: its objects have no key */
+	__u64 putting;             /* objects are copied, not added to the key */
 	__u64 path;                /* with `key`, the key of the stack so far */
+	__u64 urgent;              /* the reader needs the memory of the process: what runs is not known yet, or compiled */
 	__u64 certain;             /* the stack's key has all that decides which stack it is */
 	__u64 vmstate, searched;   /* searched: the thread was found on the C stack, where others may be too */
 	struct pf_snapshot_thread threads[PF_SNAPSHOT_THREADS];
@@ -119,6 +132,7 @@ struct scratch {
 	__u64 ci, base, lua_stack; /* the next call; the end of the list; the address from which calls count, or 0 */
 	__u64 live;                /* the innermost call's pc, if it is not in the call */
 	__u64 longjmp;             /* a thread's outermost lua_longjmp */
+	__u64 collects;            /* the collector may run: a register or the C stack has an address in its code */
 	__u64 running, current;    /* the running thread, and the one whose calls are copied */
 	__u64 found, found_error;  /* the thread that uses the C stack above, and its innermost lua_longjmp */
 	struct pf_snapshot_process process;
@@ -161,14 +175,6 @@ static __always_inline __u64 word_at(__u64 address)
 	return v;
 }
 
-static __always_inline __u32 number_at(__u64 address)
-{
-	__u32 v = 0;
-
-	bpf_probe_read_user(&v, sizeof v, (void *)address);
-	return v;
-}
-
 static __always_inline __u32 byte_at(__u64 address)
 {
 	__u8 v = 0;
@@ -179,44 +185,6 @@ static __always_inline __u32 byte_at(__u64 address)
 
 /* --- pieces --------------------------------------------------------------------------------------------------------------- */
 
-/* Copy memory of the process into a piece; own: what this program has read from there already, by its offset in the scratch. Returns the
- * place of the copy, which is its offset in `bytes` and never 0; 0 if the memory cannot be read or does not fit. */
-__noinline __u64 put_from(__u32 kind, __u64 address, __u64 size, __u64 own)
-{
-	struct scratch *s = scratch();
-	const int object = kind >= PF_PIECE_FUNCTION && kind <= PF_PIECE_NAME;
-	const __u64 padded = (size + 7) & ~7ULL;
-	struct pf_piece *p;
-	__u64 at, unkeyed;
-
-	if (!s)
-		return 0;
-	at = object ? s->objects : s->s.used;
-	unkeyed = s->unkeyed;
-	s->unkeyed |= object;
-	if (at > (object ? MOST_BYTES + OBJECTS_ROOM : PF_SNAPSHOT_ROOM) || size > PF_SNAPSHOT_PIECE) {
-		s->s.flags |= PF_SNAPSHOT_FULL;
-		return 0;
-	}
-	p = (void *)(s->bytes + at);
-	if (own ? bpf_probe_read_kernel(p + 1, size, (char *)s + (own & (OFFSETS - 1))) : bpf_probe_read_user(p + 1, size, (void *)address))
-		return 0;
-	p->address = address;
-	p->size = size;
-	p->kind = kind;
-	s->unkeyed = unkeyed;
-	if (object)
-		s->objects = at + sizeof *p + padded;
-	else
-		s->s.used = at + sizeof *p + padded;
-	return at + sizeof *p;
-}
-
-static __always_inline __u64 put(__u32 kind, __u64 address, __u64 size)
-{
-	return put_from(kind, address, size, 0);
-}
-
 /* A field of what was copied to a place; NULL if it is outside. The verifier must see that the number which is added to the address is
  * the one that was compared: the asm statements keep the compiler from using another one, and from adding it before. */
 static __always_inline void *field_of(struct scratch *s, __u64 at, __u32 field)
@@ -225,7 +193,7 @@ static __always_inline void *field_of(struct scratch *s, __u64 at, __u32 field)
 
 	at += field & (PF_SNAPSHOT_OBJECT - 1);
 	asm volatile("" : "+r"(at));
-	if (at >= MOST_BYTES + MOST_OBJECTS)
+	if (at >= WINDOWS_AT + WINDOWS * WINDOW)
 		return NULL;
 	p = s->bytes + at;
 	asm volatile("" : "+r"(p));
@@ -253,116 +221,61 @@ static __always_inline __u32 byte_of(struct scratch *s, __u64 at, __u32 field)
 	return v ? *v : 0;
 }
 
-static __always_inline __u64 mixed(__u64 key, __u64 v)
+/* The place of a new piece, before its head; WINDOWS_AT if it does not fit. Until add_piece, the objects have no key. */
+static __always_inline __u64 new_piece(struct scratch *s, __u32 kind, __u64 size)
 {
-	key = (key ^ v) * 0x9e3779b97f4a7c15ULL;
-	return key ^ key >> 29;
+	const int object = kind >= PF_PIECE_FUNCTION && kind <= PF_PIECE_NAME;
+	const __u64 at = object ? s->objects : s->s.used;
+
+	s->unkeyed += object;
+	if (at <= (object ? MOST_BYTES + OBJECTS_ROOM : PF_SNAPSHOT_ROOM) && size <= PF_SNAPSHOT_PIECE)
+		return at;
+	s->s.flags |= PF_SNAPSHOT_FULL;
+	return WINDOWS_AT;
 }
 
-/* Add to the key of the objects. */
-static __always_inline void mix(struct scratch *s, __u64 v)
+/* The bytes of a new piece were copied. Returns their place. */
+static __always_inline __u64 add_piece(struct scratch *s, __u32 kind, __u64 address, __u64 size, __u64 at)
 {
-	s->key = mixed(s->key, v);
+	const int object = kind >= PF_PIECE_FUNCTION && kind <= PF_PIECE_NAME;
+	const __u64 end = at + sizeof(struct pf_piece) + ((size + 7) & ~7ULL);
+	struct pf_piece *p = field_of(s, at, 0);
+
+	if (!p)
+		return 0;
+	p->address = address;
+	p->size = size;
+	p->kind = kind;
+	s->unkeyed -= object;
+	if (object)
+		s->objects = end;
+	else
+		s->s.used = end;
+	return at + sizeof *p;
 }
 
-/* Add to the key of the stack alone. */
-static __always_inline void mix_path(struct scratch *s, __u64 v)
-{
-	s->path = mixed(s->path, v);
-}
-
-/* Add the lines of a function's instructions to the key: the function that lay in this memory before may differ in them alone. */
-__noinline int mix_lines(__u64 address, __u64 size)
+/* Copy memory of the process into a piece; own: what this program has read from there already, by its offset in the scratch. Returns the
+ * place of the copy, which is its offset in `bytes` and never 0; 0 if the memory cannot be read or does not fit. */
+__noinline __u64 put_from(__u32 kind, __u64 address, __u64 size, __u64 own)
 {
 	struct scratch *s = scratch();
+	__u64 at;
+	void *to;
 
 	if (!s)
 		return 0;
-	if (size > MIXED_LINES) {
-		s->unkeyed = 1;
+	at = new_piece(s, kind, size);
+	if (at >= WINDOWS_AT || size > PF_SNAPSHOT_PIECE)
 		return 0;
-	}
-	asm volatile("" : "+r"(size)); /* else the compiler leaves out the masks, which the verifier needs */
-	s->lines[size / 8 & (2 * MIXED_LINES / 8 - 1)] = 0;
-	if (bpf_probe_read_user(s->lines, size & (2 * MIXED_LINES - 1), (void *)address)) {
-		s->unkeyed = 1;
+	to = s->bytes + at + sizeof(struct pf_piece);
+	if (own ? bpf_probe_read_kernel(to, size, (char *)s + (own & (OFFSETS - 1))) : bpf_probe_read_user(to, size, (void *)address))
 		return 0;
-	}
-	for (__u32 i = 0; i < MIXED_LINES / 8 && i < (size + 7) / 8; i++)
-		mix(s, s->lines[i]);
-	return 0;
+	return add_piece(s, kind, address, size, at);
 }
 
-static __always_inline int is_seen(const struct scratch *s, __u32 i, __u64 address)
+static __always_inline __u64 put(__u32 kind, __u64 address, __u64 size)
 {
-	return s->seen[i].address == address && s->seen[i].epoch == s->epoch;
-}
-
-/* Whether this address was copied before; it is noted. *slot: its index in `seen`. */
-static __always_inline int find_seen(struct scratch *s, __u64 address, __u32 *slot)
-{
-	__u32 i = address * 0x9e3779b97f4a7c15ULL >> (64 - SEEN_BITS);
-
-	*slot = i;
-	if (is_seen(s, i, address))
-		return 1;
-	*slot = i ^ 1;
-	if (is_seen(s, i ^ 1, address))
-		return 1;
-	if (s->seen[i].epoch == s->epoch) /* it is in use */
-		i ^= 1;
-	*slot = i;
-	s->seen[i].address = address;
-	s->seen[i].epoch = s->epoch;
-	s->seen[i].at = 0;
-	return 0;
-}
-
-static __always_inline int was_seen(struct scratch *s, __u64 address)
-{
-	__u32 slot;
-
-	return find_seen(s, address, &slot);
-}
-
-/* Note the place of a function's prototype, unless another address has taken the slot meanwhile. */
-static __always_inline void set_seen_at(struct scratch *s, __u32 slot, __u64 address, __u64 at)
-{
-	slot &= SEEN - 1;
-	if (s->seen[slot].address == address)
-		s->seen[slot].at = at;
-}
-
-/* Copy a chunk's name, and add it to the key. Most names are short, so that one read has all of them. */
-static __always_inline int put_name(__u64 name)
-{
-	struct scratch *s = scratch();
-	__u64 at, size, before, n = 0;
-	const __u64 *text;
-
-	if (!s)
-		return 0;
-	before = s->objects;
-	at = put(PF_PIECE_NAME, name, layout.string_text + SHORT_NAME);
-	if (!at)
-		return 0;
-	size = layout.string_kind != NONE && byte_of(s, at, layout.string_kind) == layout.string_is_short
-		       ? byte_of(s, at, layout.string_short_size)
-		       : number_of(s, at, layout.string_size);
-	size = size < PF_SNAPSHOT_NAME ? size + 1 : PF_SNAPSHOT_NAME;
-	s->objects = before;
-	if (size > SHORT_NAME)
-		at = put(PF_PIECE_NAME, name, layout.string_text + size);
-	else if (before < MOST_BYTES + OBJECTS_ROOM) {
-		((struct pf_piece *)(s->bytes + before))->size = layout.string_text + size;
-		s->objects = at + ((layout.string_text + size + 7) & ~7ULL);
-	}
-	text = field_of(s, at, layout.string_text);
-	for (; text && n < PF_SNAPSHOT_NAME / 8 && n < size / 8; n++)
-		mix(s, text[n]);
-	if (text && size & 7)
-		mix(s, text[n] & ~0ULL >> (64 - 8 * (size & 7)));
-	return 0;
+	return put_from(kind, address, size, 0);
 }
 
 static long each_page(__u32 i, void *unused)
@@ -402,12 +315,21 @@ static __noinline void read_c_stack(__u64 from, __u64 end)
 		return;
 	bpf_probe_read_user(s->stack, size, (void *)from);
 	s->c_n = size / 8;
-	bpf_loop(C_PAGES - 1, each_page, NULL, 0);
+	if (from + size < end)
+		bpf_loop(C_PAGES - 1, each_page, NULL, 0);
 }
 
 static __always_inline __u64 c_word(struct scratch *s, __u64 i)
 {
 	return s->stack[i & (C_STACK_WORDS - 1)];
+}
+
+/* The word at an address of the C stack. */
+static __always_inline __u64 c_word_at(struct scratch *s, __u64 address)
+{
+	const __u64 i = (address - s->c_address) / 8;
+
+	return i < s->c_n && !(address & 7) ? c_word(s, i) : word_at(address);
 }
 
 /* Copy what read_c_stack has read, up to an address. */

@@ -2,12 +2,13 @@
 #ifndef PF_SNAPSHOT_PUC_H
 #define PF_SNAPSHOT_PUC_H
 
-#include "bpf/outside/pieces.h"
+#include "bpf/outside/keys.h"
 
 static __always_inline int is_puc_thread(struct scratch *s, __u64 word)
 {
-	return may_be_object(word) && word_at(word + layout.thread_global) == s->s.global &&
-	       byte_at(word + layout.object_type) == layout.type_thread;
+	const __u64 at = may_be_object(word) ? window(word, layout.thread_global + 8) : 0;
+
+	return at && word_of(s, at, layout.thread_global) == s->s.global && byte_of(s, at, layout.object_type) == layout.type_thread;
 }
 
 static __always_inline void note_puc_thread(struct scratch *s, __u64 word)
@@ -27,6 +28,16 @@ static long each_register(__u32 i, void *unused)
 	return 0;
 }
 
+/* Is this word an address in the collector's code? (arm64 signs the upper bits of return addresses.) */
+static __always_inline int is_collector(const struct scratch *s, __u64 word)
+{
+	word &= (1ULL << 48) - 1;
+	for (__u32 i = 0; i < PF_SNAPSHOT_COLLECTORS; i++)
+		if (word - s->process.collectors[i].from < s->process.collectors[i].size)
+			return 1;
+	return 0;
+}
+
 static long each_word(__u32 i, void *unused)
 {
 	struct scratch *s = scratch();
@@ -37,6 +48,8 @@ static long each_word(__u32 i, void *unused)
 	if (s->s.sp + i * 8ULL >= s->end)
 		return 1;
 	word = c_word(s, i);
+	if (i < COLLECTOR_WORDS && is_collector(s, word))
+		s->collects = 1;
 	/* The memory of a state is within 1 TiB of its global state, or of the C stacks if another thread than the first has allocated it. */
 	if (word & 7 || ((word ^ s->s.global) >> 40 && (word ^ s->s.sp) >> 40) || word == s->word || word - s->s.sp < s->c_size)
 		return 0;
@@ -51,12 +64,12 @@ static long each_word(__u32 i, void *unused)
 
 /* The global state of a thread; 0 if this is not a thread. A global state has the main thread's address, and lies just behind the main
  * thread. So a state need not be known: it may live for one request, or be one of hundreds. */
-static __always_inline __u64 puc_global_of(__u64 word)
+static __always_inline __u64 puc_global_of(struct scratch *s, __u64 word)
 {
-	const __u64 global = word_at(word + layout.thread_global);
+	const __u64 at = window(word, layout.thread_global + 8), global = at ? word_of(s, at, layout.thread_global) : 0;
 	__u64 main;
 
-	if (!may_be_object(global) || byte_at(word + layout.object_type) != layout.type_thread)
+	if (!may_be_object(global) || byte_of(s, at, layout.object_type) != layout.type_thread)
 		return 0;
 	main = word_at(global + layout.main);
 	return global - main < PAGE && word_at(main + layout.thread_global) == global ? global : 0;
@@ -69,7 +82,7 @@ static __always_inline long look_for_state(struct scratch *s, __u64 word)
 
 	if (!may_be_object(word) || word - s->s.sp < s->c_size || was_seen(s, word))
 		return 0;
-	global = puc_global_of(word);
+	global = puc_global_of(s, word);
 	if (!global)
 		return 0;
 	error = word_at(word + layout.error);
@@ -106,7 +119,7 @@ static __always_inline __u64 end_of_c_stack(const struct scratch *s)
 static __always_inline void find_puc_threads(struct scratch *s)
 {
 	s->unprotected = 0;
-	bpf_loop(32, each_register_of_any, NULL, 0);
+	bpf_loop(REGISTERS, each_register_of_any, NULL, 0);
 	if (!s->s.global) {
 		read_c_stack(s->s.sp, ~0ULL);
 		bpf_loop(s->c_n, each_word_of_any, NULL, 0);
@@ -117,7 +130,7 @@ static __always_inline void find_puc_threads(struct scratch *s)
 		return;
 	s->word = 0;
 	s->epoch++;
-	bpf_loop(32, each_register, NULL, 0);
+	bpf_loop(REGISTERS, each_register, NULL, 0);
 	s->main = word_at(s->s.global + layout.main);
 	s->end = has_thread(s->main) ? word_at(s->main + layout.error) : ~0ULL;
 	if (!s->c_n)
@@ -163,56 +176,87 @@ static __always_inline void put_puc_lines(struct scratch *s, __u64 prototype, __
 		put(PF_PIECE_PROTOTYPE, word_of(s, prototype, layout.proto_known), index);
 }
 
-static __always_inline void mix_puc_lines(struct scratch *s, __u64 prototype)
-{
-	const __u32 a = number_of(s, prototype, layout.proto_counts[0]), b = number_of(s, prototype, layout.proto_counts[1]);
-	const __u64 n = a < b ? a : b;
-	const __u64 lines = word_of(s, prototype, layout.proto_lines == NONE ? layout.proto_steps : layout.proto_lines);
-
-	if (lines && n)
-		mix_lines(lines, layout.proto_lines == NONE ? n : n * 4);
-	if (layout.proto_lines == NONE && number_of(s, prototype, layout.proto_n_known))
-		mix_lines(word_of(s, prototype, layout.proto_known), number_of(s, prototype, layout.proto_n_known) * 8ULL);
-}
-
-/* Copy the prototype of a Lua function, and add it to the key. Returns its place. */
-__noinline __u64 put_puc_prototype(__u64 object)
+/* Add a prototype to the key. */
+__noinline int mix_puc_prototype(__u64 object)
 {
 	struct scratch *s = scratch();
+	const __u64 at = window(object, layout.prototype_size);
+	__u64 name, lines, n, known, n_known;
+	__u32 a, b;
+
+	if (!s || was_seen(s, object))
+		return 0;
+	if (!at) {
+		s->unkeyed = 1;
+		return 0;
+	}
+	name = word_of(s, at, layout.proto_source);
+	a = number_of(s, at, layout.proto_counts[0]);
+	b = number_of(s, at, layout.proto_counts[1]);
+	n = a < b ? a : b;
+	lines = word_of(s, at, layout.proto_lines == NONE ? layout.proto_steps : layout.proto_lines);
+	known = layout.proto_lines == NONE ? word_of(s, at, layout.proto_known) : 0;
+	n_known = layout.proto_lines == NONE ? number_of(s, at, layout.proto_n_known) : 0;
+	mix(s, word_of(s, at, layout.proto_code));
+	mix(s, (__u64)a << 32 | b);
+	mix(s, number_of(s, at, layout.proto_first));
+	mix(s, lines);
+	mix(s, name);
+	if (lines && n)
+		mix_lines(s, lines, layout.proto_lines == NONE ? n : n * 4);
+	if (n_known)
+		mix_lines(s, known, n_known * 8);
+	if (name && !was_seen(s, name))
+		mix_name(s, name);
+	return 0;
+}
+
+/* Copy a prototype. Returns its place. */
+static __always_inline __u64 put_puc_prototype(struct scratch *s, __u64 object)
+{
 	__u64 at, name;
 	__u32 slot;
 
-	if (!s)
-		return 0;
 	if (find_seen(s, object, &slot))
 		return s->seen[slot & (SEEN - 1)].at;
-	at = put(PF_PIECE_PROTOTYPE, object, layout.prototype_size);
+	at = put_near(PF_PIECE_PROTOTYPE, object, layout.prototype_size);
 	if (!at)
 		return 0;
 	set_seen_at(s, slot, object, at);
 	name = word_of(s, at, layout.proto_source);
-	mix(s, word_of(s, at, layout.proto_code));
-	mix(s, (__u64)number_of(s, at, layout.proto_counts[0]) << 32 | number_of(s, at, layout.proto_counts[1]));
-	mix(s, number_of(s, at, layout.proto_first));
-	mix(s, word_of(s, at, layout.proto_lines == NONE ? layout.proto_steps : layout.proto_lines));
-	mix(s, name);
-	mix_puc_lines(s, at);
 	if (name && !was_seen(s, name))
-		put_name(name);
+		put_name(s, name);
 	return at;
 }
 
-/* The lines of a call, whose prototype and instruction each_call has noted. */
+/* Note a function, its prototype and an instruction, for each_line. */
+static __always_inline void note_call(struct scratch *s, __u64 object, __u64 prototype, __u64 index)
+{
+	if (s->calls >= CALLS) {
+		s->unkeyed = 1;
+		return;
+	}
+	s->stack[s->calls & (C_STACK_WORDS - 1)] = object;
+	s->stack[s->calls + CALLS & (C_STACK_WORDS - 1)] = prototype;
+	s->stack[s->calls + 2 * CALLS & (C_STACK_WORDS - 1)] = index;
+	s->calls++;
+}
+
+/* Copy the function of a call, and the call's line. */
 static long each_line(__u32 i, void *unused)
 {
 	struct scratch *s = scratch();
-	__u64 at, index;
+	__u64 object, prototype, index, at;
 
 	if (!s || i >= s->calls)
 		return 1;
-	at = c_word(s, i);
-	index = c_word(s, i + CALLS);
-	if (at)
+	object = c_word(s, i);
+	prototype = c_word(s, i + CALLS);
+	index = c_word(s, i + 2 * CALLS);
+	if (!was_seen(s, object))
+		put_near(PF_PIECE_FUNCTION, object, layout.function_size);
+	at = prototype ? put_puc_prototype(s, prototype) : 0;
+	if (at && index != (__u64)NO_LINE)
 		put_puc_lines(s, at, index & 0xffffffff, index >> 32 != 0);
 	return 0;
 }
@@ -220,64 +264,66 @@ static long each_line(__u32 i, void *unused)
 static long each_call(__u32 i, void *unused)
 {
 	struct scratch *s = scratch();
-	__u64 at, func, object, pc;
+	__u64 at, func, object, pc, prototype;
+	int first, is_new;
 	__s64 index;
-	__u32 tag, slot;
+	__u32 tag;
 
 	if (!s || !s->ci || s->ci == s->base)
 		return 1;
-	at = put(PF_PIECE_CHANGES, s->ci, layout.call_size);
+	at = put_near(PF_PIECE_CHANGES, s->ci, layout.call_size);
 	if (!at)
 		return 1;
+	first = i == 0 && s->current == s->running;
 	func = word_of(s, at, layout.call_func);
 	pc = i == 0 && s->live ? s->live : word_of(s, at, layout.call_pc);
 	if (s->lua_stack && func < s->lua_stack)
 		func += s->lua_stack;
 	s->ci = layout.call_previous == NONE ? s->ci - layout.call_size : word_of(s, at, layout.call_previous);
-	at = put(PF_PIECE_CHANGES, func, layout.value_tag + 1);
+	at = put_near(PF_PIECE_CHANGES, func, layout.value_tag + 1);
 	if (!at)
 		return 0;
 	object = word_of(s, at, 0);
 	tag = byte_of(s, at, layout.value_tag);
 	mix_path(s, object ^ (__u64)tag << 56);
-	if (i == 0 && s->current == s->running)
-		s->certain = 1;
+	if (first) /* if the collector may run, only the frames of the C stack show whether it does */
+		s->certain = !s->collects && !s->process.young;
 	if (tag != layout.tag_lua && tag != layout.tag_c)
 		return 0;
-	if (find_seen(s, object, &slot)) {
-		at = s->seen[slot & (SEEN - 1)].at;
-	} else {
-		at = put(PF_PIECE_FUNCTION, object, layout.function_size);
+	is_new = !was_seen(s, object);
+	at = window(object, layout.function_size);
+	prototype = at ? word_of(s, at, layout.closure_proto) : 0; /* or the address of a C function */
+	if (is_new) {
 		mix(s, object);
-		if (!at)
-			return 0;
-		mix(s, word_of(s, at, layout.closure_proto)); /* or the address of a C function */
-		if (byte_of(s, at, layout.closure_kind) != layout.kind_lua)
-			return 0;
-		at = put_puc_prototype(word_of(s, at, layout.closure_proto));
-		set_seen_at(s, slot, object, at);
+		mix(s, prototype);
+		s->unkeyed |= !at;
 	}
-	if (i == 0 && s->current == s->running)
+	if (!at || byte_of(s, at, layout.closure_kind) != layout.kind_lua) {
+		if (is_new)
+			note_call(s, object, 0, NO_LINE);
+		return 0;
+	}
+	if (first)
 		s->certain = 0; /* it is a Lua function */
+	if (is_new)
+		mix_puc_prototype(prototype);
+	at = window(prototype, layout.prototype_size);
 	index = at ? puc_index(s, at, pc) : -1;
 	mix_path(s, index);
 	if (i == 0 && at && index < 0) { /* a call that has just begun still has the pc of another one, perhaps of its caller */
 		pc = word_of(s, at, layout.proto_code);
 		index = 0;
 	}
-	if (index < 0 || was_seen(s, pc))
+	if (index < 0 || was_seen(s, pc)) {
+		if (is_new)
+			note_call(s, object, prototype, NO_LINE);
 		return 0;
+	}
 	if (i == 0)
 		index = (index & ~(NEAR_LINES - 1ULL)) | 1ULL << 32;
 	mix(s, object);
 	mix(s, index);
-	if (s->calls >= CALLS) {
-		s->unkeyed = 1;
-		return 0;
-	}
-	s->stack[s->calls & (C_STACK_WORDS - 1)] = at;
-	s->stack[s->calls + CALLS & (C_STACK_WORDS - 1)] = index;
-	s->calls++;
+	note_call(s, object, prototype, index);
 	return 0;
 }
 
@@ -409,6 +455,10 @@ static __always_inline void put_puc(struct scratch *s)
 	__u64 main;
 
 	s->end = ~0ULL;
+	s->collects = is_collector(s, s->s.ip);
+#if defined __TARGET_ARCH_arm64
+	s->collects |= is_collector(s, s->s.general[30]); /* the return address of a function that calls no other */
+#endif
 	find_puc_threads(s);
 	put_c_stack(end_of_c_stack(s));
 	s->c_copied = s->s.stack_end;
@@ -416,7 +466,7 @@ static __always_inline void put_puc(struct scratch *s)
 	 * the process runs another program by now, it has no such state. */
 	if (!s->s.global && s->process.n == 1) {
 		main = word_at(s->process.global[0] + layout.main);
-		if (puc_global_of(main) == s->process.global[0]) {
+		if (puc_global_of(s, main) == s->process.global[0]) {
 			s->s.global = s->process.global[0];
 			note_puc_thread(s, main);
 		}

@@ -24,9 +24,14 @@ struct pid {
 	struct upid numbers[1];
 } __attribute__((preserve_access_index));
 
+struct mm_struct {
+	unsigned long start_stack;
+} __attribute__((preserve_access_index));
+
 struct task_struct {
 	struct task_struct *real_parent, *group_leader;
 	struct pid *thread_pid;
+	struct mm_struct *mm;
 	int pid;
 	__u64 self_exec_id, start_time;
 } __attribute__((preserve_access_index));
@@ -128,6 +133,19 @@ static long end_of(struct task_struct *task, struct vm_area_struct *mapping, voi
 	return 0;
 }
 
+/* Bytes from the stack pointer to the end of the C stack. The first thread's stack begins at a known place, and the kernel leaves 128 MB
+ * below that free for it. Other stacks end where their mapping does; while interrupts are off, the search for it costs a second interrupt. */
+static __always_inline __u64 size_of_c_stack(struct task_struct *task, __u64 sp)
+{
+	const __u64 first = task->mm->start_stack;
+	__u64 end = 0;
+
+	if (first - sp < FIRST_STACK)
+		return first - sp;
+	bpf_find_vma(task, sp, end_of, &end, 0); /* fails while the process changes its mappings */
+	return end ? end - sp : C_STACK;
+}
+
 /* Native frames are found by the whole C stack, and by the addresses of the kernel's functions. */
 static __always_inline void put_native(struct scratch *s, void *ctx)
 {
@@ -150,6 +168,31 @@ static __always_inline void put_native(struct scratch *s, void *ctx)
 	s->s.used += sizeof *p + size;
 }
 
+/* The position of a process's label, as struct pf_label_place of core/stack/label.h. */
+struct label_place {
+	__u64 index, items, names;
+	__u32 none, size, number, mark;
+};
+
+/* The label of the main thread. */
+static __noinline void put_label(struct scratch *s)
+{
+	struct label_place p = {};
+	__u64 items, names;
+	__u32 index = 0, number = 0;
+
+	bpf_probe_read_user(&p, sizeof p, (void *)s->process.label);
+	if (!p.index)
+		return;
+	if (bpf_probe_read_user(&index, sizeof index, (void *)p.index) || index == p.none)
+		return;
+	items = word_at(p.items);
+	names = word_at(p.names);
+	if (bpf_probe_read_user(&number, sizeof number, (void *)(items + (__u64)index * p.size + p.number)))
+		return;
+	s->s.label = word_at(names + (__u64)number * sizeof(__u64));
+}
+
 /* If the collector knows the stack, the sample is only counted. */
 static __always_inline int is_counted(struct scratch *s, __u64 weight)
 {
@@ -161,6 +204,7 @@ static __always_inline int is_counted(struct scratch *s, __u64 weight)
 	mix_path(s, s->key);
 	mix_path(s, s->s.pid);
 	mix_path(s, s->s.program);
+	mix_path(s, s->s.label);
 	s->s.stack = key = s->path | 1;
 	c = bpf_map_lookup_elem(&stacks, &key);
 	if (!c)
@@ -170,16 +214,16 @@ static __always_inline int is_counted(struct scratch *s, __u64 weight)
 	return 1;
 }
 
-/* Unless the collector keeps the objects with this key, copy the lines of the calls too. */
+/* Unless the collector keeps the objects with this key, copy them. */
 static __always_inline void find_objects(struct scratch *s, int puc)
 {
 	__u64 key = s->unkeyed ? 0 : s->key | 1;
 
-	if (s->objects == MOST_BYTES)
+	if (!s->key && !s->putting)
 		return;
-	if (key && bpf_map_lookup_elem(&known, &key)) {
-		s->objects = MOST_BYTES;
-	} else {
+	if (!key || !bpf_map_lookup_elem(&known, &key)) {
+		s->urgent = 1;
+		put_objects(s);
 		if (puc)
 			bpf_loop(CALLS, each_line, NULL, 0);
 		else
@@ -205,10 +249,46 @@ static __always_inline void append_objects(struct scratch *s)
 	s->s.used = used + size;
 }
 
+/* The reader looks into the ring from time to time. To wake it costs an interrupt, which takes longer than the rest of a sample, and on
+ * the sampled CPU it may preempt the thread. So it is only woken if it needs the memory of the process as it is now, or if the ring
+ * fills. */
+static __always_inline __u64 wakeup(const struct scratch *s)
+{
+	if (s->urgent || s->s.flags & PF_SNAPSHOT_UNKNOWN || layout.native || bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > RING / 4)
+		return BPF_RB_FORCE_WAKEUP;
+	return BPF_RB_NO_WAKEUP;
+}
+
 static __always_inline void drop(__u64 weight)
 {
 	count(PF_SNAPSHOT_DROPPED, 1);
 	count(PF_SNAPSHOT_DROPPED_WEIGHT, weight);
+}
+
+static __always_inline __u64 program_of(struct task_struct *leader)
+{
+	return leader->start_time * 31 + leader->self_exec_id;
+}
+
+/* Look for the known states of the process, or of its parent if it was forked just now. A known process may run another program by now. */
+static __always_inline void set_process(struct scratch *s, struct pf_snapshot_process *p, struct task_struct *leader)
+{
+	struct task_struct *of = leader;
+
+	s->process.n = s->process.young = 0;
+	s->process.label = s->process.main_below = 0;
+	__builtin_memset(s->process.collectors, 0, sizeof s->process.collectors);
+	if (!p)
+		return;
+	if (s->s.flags & PF_SNAPSHOT_UNKNOWN)
+		of = leader->real_parent->group_leader;
+	else if (!p->program)
+		p->program = s->s.program;
+	if ((p->program && p->program != program_of(of)) || of->self_exec_id != leader->self_exec_id)
+		s->process.young = 1;
+	else
+		s->process = *p;
+	s->urgent = s->process.young;
 }
 
 /* Take a sample of the running thread. ours: only if its process, or the parent of that, is known. */
@@ -216,10 +296,10 @@ static __always_inline void take(void *ctx, __u64 weight, __u64 address, int puc
 {
 	const __u64 began = bpf_ktime_get_ns();
 	struct task_struct *task = (void *)bpf_get_current_task_btf();
-	__u32 pid = pid_of(task->group_leader), thread = task->pid, parent;
+	__u32 pid = pid_of(task->group_leader), thread = task->pid, parent = 0;
 	struct pf_snapshot_process *p = bpf_map_lookup_elem(&processes, &pid);
 	struct scratch *s = scratch();
-	__u64 size, end = 0, flags = 0;
+	__u64 size, flags = 0;
 
 	if (!p) { /* perhaps it was forked just now */
 		parent = pid_of(task->real_parent->group_leader);
@@ -238,6 +318,7 @@ static __always_inline void take(void *ctx, __u64 weight, __u64 address, int puc
 	}
 	__builtin_memset(&s->s, 0, sizeof s->s);
 	s->epoch++;
+	s->sample++;
 	s->s.flags = flags;
 	s->s.time = began;
 	s->s.weight = weight;
@@ -245,20 +326,22 @@ static __always_inline void take(void *ctx, __u64 weight, __u64 address, int puc
 	s->s.pid = pid;
 	s->s.cpu = bpf_get_smp_processor_id();
 	s->s.thread = thread;
-	s->s.program = task->group_leader->start_time * 31 + task->self_exec_id;
+	s->s.parent = parent;
+	s->s.program = program_of(task->group_leader);
 	put_registers(&s->s, task);
-	bpf_find_vma(task, s->s.sp, end_of, &end, 0); /* fails while the process changes its mappings */
-	s->c_size = end ? end - s->s.sp : C_STACK;
+	s->c_size = size_of_c_stack(task, s->s.sp);
 	if (is_switch)
 		s->s.flags |= PF_SNAPSHOT_SWITCH;
 	s->from = s->n = s->c_n = s->c_copied = s->word = s->thread = s->cframe = 0;
 	s->objects = MOST_BYTES;
-	s->key = s->unkeyed = s->threads_n = s->stacks_n = s->path = s->certain = s->searched = 0;
-	if (p)
-		s->process = *p;
+	s->key = s->unkeyed = s->putting = s->threads_n = s->stacks_n = s->path = s->certain = s->searched = 0;
+	s->urgent = !p;
+	set_process(s, p, task->group_leader);
+	if (s->process.label && task == task->group_leader)
+		put_label(s);
 	if (p && puc)
 		put_puc(s);
-	else if (p && p->n)
+	else if (s->process.n || s->process.young)
 		put_luajit(s);
 	if (is_counted(s, weight))
 		goto end;
@@ -270,10 +353,9 @@ static __always_inline void take(void *ctx, __u64 weight, __u64 address, int puc
 	size = s->s.used;
 	if (size > MOST_BYTES)
 		size = MOST_BYTES;
-	/* By default the kernel wakes the reader only if it has read all before this record, which may follow one of return_to. */
 	if (is_switch && bpf_map_update_elem(&switches, &thread, &began, BPF_ANY)) {
 		drop(weight);
-	} else if (bpf_ringbuf_output(&ring, s, sizeof s->s + size, is_switch ? BPF_RB_FORCE_WAKEUP : 0)) {
+	} else if (bpf_ringbuf_output(&ring, s, sizeof s->s + size, wakeup(s))) {
 		drop(weight);
 		if (is_switch)
 			bpf_map_delete_elem(&switches, &thread);
@@ -294,8 +376,7 @@ static __always_inline void return_to(__u32 thread)
 	in.off = bpf_ktime_get_ns() - *left;
 	count(PF_SNAPSHOT_OFF, in.off);
 	bpf_map_delete_elem(&switches, &thread);
-	/* The reader would preempt the thread that has just returned, whose switch would be the next sample, without end. It is woken
-	 * when a thread leaves its CPU. */
+	/* The reader would preempt the thread that has just returned, whose switch would be the next sample, without end. */
 	bpf_ringbuf_output(&ring, &in, sizeof in, BPF_RB_NO_WAKEUP);
 }
 

@@ -72,14 +72,16 @@ int pf_counter_user(struct pf_counter *c, uint64_t *words)
 	return 0;
 }
 
-/* Inlined into both, so that no return lies between a system call and the caller: see meter.c. */
-static inline __attribute__((always_inline)) int read_one(struct pf_counter *c, uint64_t *words)
+/* plain: for the program, not for a measurement. Inlined, so that no return lies between a system call and the caller: see meter.c. */
+static inline __attribute__((always_inline)) int read_one(struct pf_counter *c, uint64_t *words, int plain)
 {
+	const struct pf_own_words at = {0, PF_COUNTER_ID, PF_COUNTER_WORDS};
 	ssize_t got;
 
 	if (c->user.page && pf_counter_user(c, words) == 0)
 		return 0;
-	got = pf_own_read(c->fd, words, PF_COUNTER_WORDS * sizeof *words, (struct pf_own_words){0, 3, PF_COUNTER_WORDS});
+	got = plain ? pf_sys->read(c->fd, words, PF_COUNTER_WORDS * sizeof *words)
+		    : pf_own_read(c->fd, words, PF_COUNTER_WORDS * sizeof *words, at);
 	return got >= (ssize_t)(PF_COUNTER_VALUES * sizeof *words) ? 0 : got < 0 ? (int)got : -ENODATA;
 }
 
@@ -100,7 +102,18 @@ int pf_counter_begin(struct pf_counter *c, uint64_t *words)
 		if (r < 0)
 			return r;
 	}
-	return read_one(c, words);
+	return read_one(c, words, 0);
+}
+
+int pf_counter_take(struct pf_counter *c, uint64_t *words)
+{
+	int r = pf_counter_usable(c);
+
+	if (r < 0)
+		return r;
+	if ((c->format & ~(c->hidden & PF_FORMAT(LOST))) != PF_COUNTER_FORMAT)
+		return -ENOTSUP;
+	return read_one(c, words, 1);
 }
 
 int pf_counter_end(struct pf_counter *c, uint64_t *words)
@@ -109,7 +122,7 @@ int pf_counter_end(struct pf_counter *c, uint64_t *words)
 	int r = pf_counter_usable(c);
 
 	if (r == 0)
-		r = read_one(c, now);
+		r = read_one(c, now, 0);
 	if (r < 0)
 		return r;
 	words[0] = c->reset_at > words[1] ? PF_COUNT_FELL : pf_count_since(words[0], now[0]);

@@ -33,8 +33,9 @@ struct pf_counter {
 /* The read_format of pf_counter_begin and pf_counter_end, with or without PF_FORMAT(LOST). */
 #define PF_COUNTER_FORMAT (PF_FORMAT(TOTAL_TIME_ENABLED) | PF_FORMAT(TOTAL_TIME_RUNNING) | PF_FORMAT(ID))
 enum {
-	PF_COUNTER_VALUES = 4, /* value enabled running id */
-	PF_COUNTER_WORDS       /* with lost, the size of the callers' arrays */
+	PF_COUNTER_ID = 3,
+	PF_COUNTER_VALUES, /* value enabled running id */
+	PF_COUNTER_WORDS   /* with lost, the size of the callers' arrays */
 };
 
 /* The decoded result of read(2) on an event or group, filled by pf_read_decode. Fields that the format lacks are 0 and
@@ -90,6 +91,10 @@ int pf_counter_disable(struct pf_counter *c);
  * fork; -ENOTSUP another format; -ENODATA a pinned event that lost its counter; -errno. */
 int pf_counter_begin(struct pf_counter *c, uint64_t *words);
 int pf_counter_end(struct pf_counter *c, uint64_t *words);
+
+/* The same words, read for the program: its own read(2), which an event of read(2) counts. Returns 0 or what pf_counter_begin
+ * returns; -ENOTSUP also if the caller requested the number of lost records. */
+int pf_counter_take(struct pf_counter *c, uint64_t *words);
 
 /* Read the same words as pf_counter_begin, without a system call. Returns 0; -EAGAIN if that is not possible now, or never because
  * the event samples; -ENOTSUP for another format. */

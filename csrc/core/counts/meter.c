@@ -14,6 +14,8 @@
  * costs some 20 cycles: the code between a reading and the caller is inlined. */
 #define INLINE static inline __attribute__((always_inline))
 
+struct pf_counter pf_no_leader = {.fd = -1, .state = PF_COUNTER_ON};
+
 static int read_usage(uint64_t *times, uint64_t *values)
 {
 	struct rusage ru;
@@ -26,30 +28,51 @@ static int read_usage(uint64_t *times, uint64_t *values)
 	return 0;
 }
 
-enum { HEAD = 3, STRIDE = 2, WORDS = HEAD + (STRIDE + 1) * PF_METER_MAX_GROUP }; /* nr enabled running {value id [lost]}... */
+/* nr enabled running {value id [lost]}..., or value enabled running id [lost] of an event alone: the times are at the same places. */
+enum { HEAD = 3, STRIDE = 2, WORDS = HEAD + (STRIDE + 1) * PF_METER_MAX_GROUP };
+
+/* The places of the first value and of its id in the words of a group. */
+INLINE uint32_t value_at(const struct pf_meter_group *g)
+{
+	return g->alone ? 0 : HEAD;
+}
+
+INLINE uint32_t id_at(const struct pf_meter_group *g)
+{
+	return g->alone ? PF_COUNTER_ID : HEAD + 1;
+}
+
+static int read_blocks(const struct pf_meter_group *g, uint64_t *words)
+{
+	words[1] = words[2] = pf_block_reader_read(g->blocks, words + HEAD, STRIDE);
+	for (uint32_t i = 0; i < g->n; i++)
+		words[HEAD + STRIDE * i + 1] = 0; /* the kernel's ids begin with 1 */
+	return words[1] ? 0 : -EBADF;
+}
 
 /* Read a group into words[WORDS]; plain: for the program, not for a measurement. A pinned group that lost its counter reads as end
  * of file until it is enabled again. Then the times are UINT64_MAX, so that no later reading seems to have run longer. */
 INLINE int read_group(const struct pf_meter_group *g, uint64_t *words, int plain)
 {
-	const size_t n = HEAD + (STRIDE + (size_t)g->lost) * g->n;
+	const size_t n = g->alone ? (size_t)PF_COUNTER_VALUES + g->lost : HEAD + (STRIDE + (size_t)g->lost) * g->n;
 	ssize_t got;
 
 	if (g->leader->fd < 0)
-		return -EBADF;
-	if (g->users && pf_user_read(g->users, g->n, words) == 0)
+		return g->blocks ? read_blocks(g, words) : -EBADF;
+	if (g->users && (g->alone ? pf_counter_user(g->leader, words) : pf_user_read(g->users, g->n, words)) == 0)
 		return 0;
 	got = plain ? pf_sys->read(g->leader->fd, words, n * sizeof *words)
-		    : pf_own_read(g->leader->fd, words, n * sizeof *words, (struct pf_own_words){HEAD, HEAD + 1, (uint8_t)(STRIDE + g->lost)});
+		    : pf_own_read(g->leader->fd, words, n * sizeof *words,
+				  (struct pf_own_words){(uint8_t)value_at(g), (uint8_t)id_at(g), (uint8_t)(STRIDE + g->lost)});
 	if (got == (ssize_t)(n * sizeof *words))
 		return 0;
 	if (got < 0)
 		return (int)got;
 	if (got > 0) /* fewer counts: a member was closed, and the rest cannot be assigned */
 		return -EBADF;
-	words[1] = words[2] = UINT64_MAX;
-	for (size_t i = HEAD; i < n; i++)
+	for (size_t i = 0; i < n; i++)
 		words[i] = 0;
+	words[1] = words[2] = UINT64_MAX;
 	return 0;
 }
 
@@ -88,9 +111,9 @@ INLINE int read_all(const struct pf_meter *m, struct pf_counts *c, int plain)
 			return r;
 		*p.times++ = words[1];
 		*p.times++ = words[2];
-		for (uint32_t k = 0, at = HEAD; k < g->n; k++, at += STRIDE + g->lost) {
-			*p.values++ = words[at];
-			*p.ids++ = words[at + 1];
+		for (uint32_t k = 0, value = value_at(g), id = id_at(g); k < g->n; k++, value += STRIDE + g->lost, id += STRIDE + g->lost) {
+			*p.values++ = words[value];
+			*p.ids++ = words[id];
 		}
 	}
 	return 0;
@@ -109,6 +132,8 @@ static int switch_groups(struct pf_meter *m, unsigned long request, int own)
 		const struct pf_meter_group *g = &m->group[i];
 		int r;
 
+		if (g->blocks)
+			continue;
 		if (g->users && request == PF_IOC_ENABLE) /* before the event counts; without pages read(2) is used */
 			for (uint32_t k = 0; k < g->n; k++)
 				pf_user_map(g->users[k]);
@@ -190,11 +215,21 @@ int pf_meter_begin(struct pf_meter *m, struct pf_counts *c)
 	r = read_all(m, c, 0);
 	if (r == 0) {
 		m->running++;
-		return (int)m->rests;
+		return (int)m->needs;
 	}
 	if (m->rests)
 		disable_idle(m);
 	return r;
+}
+
+void pf_meter_begin_memory(const struct pf_meter *m, struct pf_counts *c)
+{
+	uint64_t *values = parts_of(m, c).values, words[WORDS];
+
+	for (uint32_t i = 0; i < m->ngroups; values += m->group[i++].n)
+		if (m->group[i].blocks && read_blocks(&m->group[i], words) == 0)
+			for (uint32_t k = 0; k < m->group[i].n; k++)
+				values[k] = words[HEAD + STRIDE * k];
 }
 
 /* The result, in the child of a fork, of a measurement that the parent began. */
@@ -237,10 +272,12 @@ INLINE int read_end(const struct pf_meter *m, struct pf_counts *c)
 			return r;
 		p.times[0] = elapsed(p.times[0], words[1]);
 		p.times[1] = elapsed(p.times[1], words[2]);
-		for (uint32_t k = 0, at = HEAD; k < g->n; k++, at += STRIDE + g->lost, p.values++, p.ids++) {
-			*p.values = reset ? PF_COUNT_FELL : pf_count_since(*p.values, words[at]);
+		for (uint32_t k = 0, value = value_at(g), id = id_at(g); k < g->n; k++, value += STRIDE + g->lost, id += STRIDE + g->lost) {
+			*p.values = reset ? PF_COUNT_FELL : pf_count_since(*p.values, words[value]);
 			if (*p.ids == 0) /* the start was not read */
-				*p.ids = words[at + 1];
+				*p.ids = words[id];
+			p.values++;
+			p.ids++;
 		}
 	}
 	c->v[0] = pf_wall_ns() - c->v[0];
@@ -263,8 +300,10 @@ void pf_meter_forget(struct pf_meter *m)
 {
 	static struct pf_counter closed = {.fd = -1};
 
-	for (uint32_t i = 0; i < m->ngroups; i++)
+	for (uint32_t i = 0; i < m->ngroups; i++) {
 		m->group[i].leader = &closed;
+		m->group[i].blocks = NULL;
+	}
 }
 
 void pf_meter_abandon(struct pf_meter *m)

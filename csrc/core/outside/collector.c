@@ -82,7 +82,7 @@ static void unwind(struct sample *s, struct pf_unwound *u)
 	if (c->interpreter.is_puc)
 		pf_unwind_puc(&s->t->puc, s->s->global, &r, &c->reader->m, u);
 	else
-		pf_unwind_luajit(&c->interpreter.luajit, s->s->global, &r, &c->reader->m, u);
+		pf_unwind_luajit(&s->t->luajit, s->s->global, &r, &c->reader->m, u);
 	if (s->unknown && u->failed == PF_UNWIND_COMPLETE)
 		u->failed = PF_UNWIND_NO_THREAD;
 	if (s->places.deep || s->s->flags & PF_SNAPSHOT_CUT || (u->failed && s->s->flags & PF_SNAPSHOT_FULL))
@@ -130,7 +130,7 @@ static uint32_t with_native(struct sample *s, uint32_t node)
 		frames[n] = pf_stacks_frame(to, PF_FRAME_KERNEL, ip, 0);
 	}
 	registers_of(s->s, &f.r);
-	while (n < NATIVE && s->t && s->t->image && f.r.ip) {
+	while (n < NATIVE && s->t->image && f.r.ip) {
 		frames[n++] = pf_stacks_frame(to, PF_FRAME_USER, f.r.ip, s->t->image);
 		if (pf_c_frame_leave(&s->t->code, &s->c->reader->m, &f) < 0)
 			break;
@@ -142,13 +142,15 @@ static uint32_t with_native(struct sample *s, uint32_t node)
 static uint32_t node_of(struct sample *s, int state)
 {
 	struct pf_stacks *to = &s->c->stacks;
-	uint32_t node = pf_stacks_path(to, 0, s->places.frames, s->places.n);
+	const uint32_t label = s->t ? pf_label_frame(s->c, s->t, s->s->label) : 0, below = label ? pf_stacks_child(to, 0, label) : 0;
+	uint32_t node = pf_stacks_path(to, below, s->places.frames, s->places.n);
 
-	if (s->places.n && !node)
+	if ((s->places.n || label) && !node)
 		return 0;
 	if (state != PF_AT_LUA)
 		node = pf_stacks_child(to, node, pf_stacks_frame(to, PF_FRAME_STATE, (uint64_t)state, 0));
-	return s->c->native && node && s->c->reader->s == s->s ? with_native(s, node) : node;
+	/* Without a target, the reader still points to the sample before, which is freed; this sample may have its address. */
+	return s->c->native && node && s->t && s->c->reader->s == s->s ? with_native(s, node) : node;
 }
 
 /* Search for the states of a process that the BPF program does not know. Returns whether the snapshot has a state, as it has if the
@@ -158,7 +160,7 @@ static int is_known(struct pf_collector *c, struct pf_target *t, const struct pf
 	if (t->n <= 0)
 		pf_target_search_again(c, t);
 	if (s->global && !t->image)
-		pf_target_adopt(c, t, s->global);
+		pf_target_adopt(c, t, (pid_t)s->parent);
 	return s->global && t->image;
 }
 
@@ -341,8 +343,11 @@ static void drain(struct pf_collector *c)
 	}
 }
 
+/* The BPF program wakes this thread only for samples that cannot wait. */
 static void *run(void *p)
 {
+	enum { LOOK_MS = 50 };
+
 	struct pf_collector *c = p;
 	struct pollfd fds[] = {{.fd = c->maps.ring, .events = POLLIN}, {.fd = c->wake[0], .events = POLLIN}};
 	char byte;
@@ -350,7 +355,7 @@ static void *run(void *p)
 	while (!atomic_load(&c->stopping)) {
 		drain(c);
 		pf_targets_forget(c);
-		if (pf_sys->poll(fds, 2, -1) > 0 && fds[1].revents)
+		if (pf_sys->poll(fds, 2, LOOK_MS) > 0 && fds[1].revents)
 			pf_sys->read(c->wake[0], &byte, 1);
 	}
 	drain(c);
@@ -379,10 +384,10 @@ int pf_collector_init(struct pf_collector *c, const struct pf_interpreter *i, co
 	sem_init(&c->resumed, 0, 0);
 	c->reader = malloc(sizeof *c->reader);
 	c->frames = malloc(2 * PF_STACK_DEPTH * sizeof *c->frames);
-	c->frames_before = c->frames + PF_STACK_DEPTH;
 	c->keys = calloc((size_t)2 * PF_SNAPSHOT_STACKS, sizeof *c->keys);
 	if (!c->reader || pf_reader_init(c->reader) < 0 || !c->frames || !c->keys)
 		return -ENOMEM;
+	c->frames_before = c->frames + PF_STACK_DEPTH;
 	pf_states_stable(&c->interpreter, c->reader);
 	r = pf_stacks_init(&c->stacks);
 	if (r == 0)
@@ -471,7 +476,7 @@ void pf_collector_free(struct pf_collector *c)
 	if (c->producer)
 		pf_sys->munmap((void *)(uintptr_t)c->producer, page + 2 * c->data_size);
 	for (int i = 0; i < 2; i++)
-		if (c->wake[i] > 0)
+		if (c->data_size && c->wake[i] >= 0) /* one may be 0, if the program had closed its standard input */
 			pf_sys->close(c->wake[i]);
 	memset(c, 0, sizeof *c);
 }

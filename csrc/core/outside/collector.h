@@ -35,6 +35,7 @@ struct pf_target {
 	struct pf_code code;
 	struct pf_fixed fixed;
 	struct pf_puc_layout puc; /* with the addresses of this process */
+	struct pf_luajit_layout luajit; /* with the main_below of this process */
 };
 
 /* A thread that has left its CPU: the node of its stack, to which its time off the CPU is added; the time when it left, 0: it has
@@ -119,10 +120,13 @@ void pf_target_seen(struct pf_target *t, const struct pf_snapshot_head *s);
 int pf_collector_ends(void *owner);
 /* Search for its states again, unless the pause since the last search still lasts. */
 void pf_target_search_again(struct pf_collector *c, struct pf_target *t);
-/* Give a process that ended before it was searched what its parent has. The parent is the process with this global state. */
-void pf_target_adopt(struct pf_collector *c, struct pf_target *t, uint64_t global);
+/* Give a process that ended before it was searched what its parent has. */
+void pf_target_adopt(struct pf_collector *c, struct pf_target *t, pid_t parent);
 /* Forget processes that had already ended at the last call, if there are many. Call it when all samples were read. */
 void pf_targets_forget(struct pf_collector *c);
+
+/* labels.c: the frame of the label at this address of the process; 0: none. */
+uint32_t pf_label_frame(struct pf_collector *c, const struct pf_target *t, uint64_t address);
 
 /* counted.c. From now on the BPF program counts samples of the stack with this key, whose node this is. */
 void pf_counted_know(struct pf_collector *c, uint64_t key, uint32_t node);

@@ -165,7 +165,7 @@ uint64_t pf_maps_translate(const char *here, uint64_t address, const char *there
 			return 0;
 		offset = address - map.from + map.offset;
 		while ((there = pf_maps_next(there, &other)) != NULL)
-			if (other.inode == map.inode && other.device == map.device && other.executable == map.executable &&
+			if (other.inode == map.inode && other.device == map.device && other.executable == map.executable && other.writable == map.writable &&
 			    offset - other.offset < other.to - other.from)
 				return other.from + (offset - other.offset);
 		return 0;

@@ -30,15 +30,15 @@ static struct pf_reader_piece *find(struct pf_pieces *pieces, uint64_t address, 
 	while (low < high) {
 		const unsigned middle = (low + high) / 2;
 
-		if (pieces->at[middle].piece->address <= address)
+		if (pieces->at[middle].address <= address)
 			low = middle + 1;
 		else
 			high = middle;
 	}
 	while (low-- > 0 && pieces->at[low].end > address) {
-		const struct pf_piece *p = pieces->at[low].piece;
+		const uint64_t at = address - pieces->at[low].address, size = pieces->at[low].piece->size;
 
-		if (address - p->address < p->size && n <= p->size - (address - p->address))
+		if (at < size && n <= size - at)
 			return &pieces->at[low];
 	}
 	return NULL;
@@ -84,22 +84,73 @@ static int read_file(const struct pf_fixed_range *range, void *to, uint64_t addr
 	return got == (ssize_t)n ? 0 : -EFAULT;
 }
 
-/* Read by blocks, which are kept. range: NULL if it is in no file. */
-static int read_block(pid_t pid, struct pf_reader_block *blocks, unsigned n_blocks, const struct pf_fixed_range *range, void *to,
-		      uint64_t address, size_t n)
+static struct pf_reader_block *block_of(struct pf_reader_block *blocks, unsigned n, uint64_t from)
+{
+	return &blocks[(from / PF_READER_BLOCK * UINT64_C(0x9e3779b97f4a7c15) >> 32) % n];
+}
+
+/* Read a block of a mapped file, which is kept. */
+static int read_fixed(struct pf_reader *r, const struct pf_fixed_range *range, void *to, uint64_t address, size_t n)
 {
 	const uint64_t from = address & ~(uint64_t)(PF_READER_BLOCK - 1);
-	struct pf_reader_block *b = &blocks[(from / PF_READER_BLOCK * UINT64_C(0x9e3779b97f4a7c15) >> 32) % n_blocks];
+	struct pf_reader_block *b = block_of(r->fixed->blocks, PF_READER_FIXED, from);
 
-	if (address + n > from + PF_READER_BLOCK || from == 0)
-		return pf_read_process(pid, to, address, n);
+	if (address + n > from + PF_READER_BLOCK || from < range->from)
+		return pf_read_process(r->pid, to, address, n);
 	if (b->address != from) {
 		b->address = 0;
-		if (pf_read_process(pid, b->bytes, from, PF_READER_BLOCK) < 0 &&
-		    (!range || from < range->from || read_file(range, b->bytes, from, PF_READER_BLOCK) < 0))
+		if (pf_read_process(r->pid, b->bytes, from, PF_READER_BLOCK) < 0 && read_file(range, b->bytes, from, PF_READER_BLOCK) < 0)
 			return -EFAULT;
 		b->address = from;
 	}
+	memcpy(to, b->bytes + (address - from), n);
+	return 0;
+}
+
+/* Read a block, and at once the others that samples have needed lately. */
+static int read_blocks(struct pf_reader *r, struct pf_reader_block *b, uint64_t from)
+{
+	struct iovec local[PF_READER_BLOCKS], remote[PF_READER_BLOCKS];
+	struct pf_reader_block *of[PF_READER_BLOCKS];
+	unsigned n = 0, got;
+	ssize_t bytes;
+
+	b->last = from;
+	for (unsigned i = 0; i <= PF_READER_BLOCKS; i++) {
+		struct pf_reader_block *other = i ? &r->blocks[i - 1] : b; /* first this one, since the others may be gone */
+
+		if (i && (other == b || other->address || !other->last || other->used < r->missing[1]))
+			continue;
+		of[n] = other;
+		local[n] = (struct iovec){.iov_base = other->bytes, .iov_len = PF_READER_BLOCK};
+		remote[n++] = (struct iovec){.iov_base = (void *)(uintptr_t)other->last, .iov_len = PF_READER_BLOCK};
+	}
+	bytes = pf_sys->process_vm_readv(r->pid, local, n, remote, n);
+	got = bytes < 0 ? 0 : (unsigned)(bytes / PF_READER_BLOCK);
+	for (unsigned i = 0; i < got; i++)
+		of[i]->address = of[i]->last;
+	if (got < n)
+		of[got]->last = 0;
+	return got ? 0 : -EFAULT;
+}
+
+/* Read memory that the snapshot lacks. */
+static int read_live(struct pf_reader *r, void *to, uint64_t address, size_t n)
+{
+	const uint64_t from = address & ~(uint64_t)(PF_READER_BLOCK - 1);
+	struct pf_reader_block *b = block_of(r->blocks, PF_READER_BLOCKS, from);
+
+	if (address + n > from + PF_READER_BLOCK || from == 0)
+		return pf_read_process(r->pid, to, address, n);
+	if (r->missing[0] != r->number) {
+		r->missing[1] = r->missing[0];
+		r->missing[0] = r->number;
+	}
+	if (b->address != from && read_blocks(r, b, from) < 0) {
+		b->address = 0;
+		return -EFAULT;
+	}
+	b->used = r->number;
 	memcpy(to, b->bytes + (address - from), n);
 	return 0;
 }
@@ -119,16 +170,16 @@ static int read_memory(const struct pf_memory *m, void *to, uint64_t address, si
 	}
 	range = fixed_range(r->fixed, address, n);
 	if (range)
-		return read_block(r->pid, r->fixed->blocks, PF_READER_FIXED, range, to, address, n) < 0 ? -EFAULT : 0;
+		return read_fixed(r, range, to, address, n) < 0 ? -EFAULT : 0;
 	if (is_changing(r, address) || (r->may_read && !r->may_read(r, address, n)))
 		return -EFAULT;
 	r->missed = 1;
-	return r->live && read_block(r->pid, r->blocks, PF_READER_BLOCKS, NULL, to, address, n) == 0 ? 0 : -EFAULT;
+	return r->live && read_live(r, to, address, n) == 0 ? 0 : -EFAULT;
 }
 
 static int by_address(const void *a, const void *b)
 {
-	const uint64_t x = ((const struct pf_reader_piece *)a)->piece->address, y = ((const struct pf_reader_piece *)b)->piece->address;
+	const uint64_t x = ((const struct pf_reader_piece *)a)->address, y = ((const struct pf_reader_piece *)b)->address;
 
 	return x < y ? -1 : x > y;
 }
@@ -150,13 +201,13 @@ static int parse(struct pf_reader *r, const uint8_t *at, const uint8_t *end, str
 			r->threads = (const void *)(p + 1);
 			r->threads_n = p->size / sizeof *r->threads;
 		} else {
-			to->at[to->n++] = (struct pf_reader_piece){.piece = p};
+			to->at[to->n++] = (struct pf_reader_piece){.piece = p, .address = p->address};
 		}
 		at += sizeof *p + (padded < room ? padded : room);
 	}
 	qsort(to->at, to->n, sizeof *to->at, by_address);
 	for (unsigned i = 0; i < to->n; i++) {
-		const uint64_t own = to->at[i].piece->address + to->at[i].piece->size, before = i ? to->at[i - 1].end : 0;
+		const uint64_t own = to->at[i].address + to->at[i].piece->size, before = i ? to->at[i - 1].end : 0;
 
 		to->at[i].end = own > before ? own : before;
 	}
@@ -268,36 +319,71 @@ static int is_same(const struct pf_reader_field *fields, const struct pf_piece *
 	return 1;
 }
 
+/* Pieces that are compared at once, and the ranges of memory that have them. */
+enum { RANGES = 16, RANGE = 4096 };
+struct comparison {
+	unsigned pieces_n, n;
+	struct {
+		const struct pf_piece *piece;
+		const uint8_t *now;
+	} pieces[128];
+	struct iovec local[RANGES], remote[RANGES];
+	uint8_t now[RANGES][RANGE];
+};
+
+/* Add a piece to the last range, or to a new one. Returns 0 if there is no room. Pieces come by address. */
+static int add_to(struct comparison *c, const struct pf_piece *p)
+{
+	struct iovec *last = c->n ? &c->remote[c->n - 1] : NULL;
+	size_t at = last ? p->address - (uintptr_t)last->iov_base : 0;
+
+	if (c->pieces_n == sizeof c->pieces / sizeof *c->pieces)
+		return 0;
+	if (!last || at > RANGE - p->size) {
+		if (c->n == RANGES)
+			return 0;
+		at = 0;
+		c->local[c->n].iov_base = c->now[c->n];
+		last = &c->remote[c->n++];
+		*last = (struct iovec){.iov_base = (void *)(uintptr_t)p->address};
+	}
+	if (at + p->size > last->iov_len)
+		last->iov_len = at + p->size;
+	c->local[c->n - 1].iov_len = last->iov_len;
+	c->pieces[c->pieces_n].piece = p;
+	c->pieces[c->pieces_n++].now = c->now[c->n - 1] + at;
+	return 1;
+}
+
+static int are_same(const struct pf_reader *r, struct comparison *c)
+{
+	size_t size = 0;
+
+	for (unsigned i = 0; i < c->n; i++)
+		size += c->local[i].iov_len;
+	if (c->n && pf_sys->process_vm_readv(r->pid, c->local, c->n, c->remote, c->n) != (ssize_t)size)
+		return 0;
+	for (unsigned i = 0; i < c->pieces_n; i++)
+		if (!is_same(r->stable[c->pieces[i].piece->kind], c->pieces[i].piece, c->pieces[i].now))
+			return 0;
+	c->n = c->pieces_n = 0;
+	return 1;
+}
+
 int pf_reader_is_current(const struct pf_reader *r)
 {
-	enum { SOME = 64 };
-	uint8_t now[SOME][PF_SNAPSHOT_OBJECT];
-	struct iovec local[SOME], remote[SOME];
-	const struct pf_piece *of[SOME];
 	const unsigned changing = r->changing->n, all = changing + r->objects->n;
-	unsigned n = 0;
+	struct comparison c;
 
-	for (unsigned i = 0; i <= all; i++) {
+	c.n = c.pieces_n = 0;
+	for (unsigned i = 0; i < all; i++) {
 		const struct pf_reader_piece *p = i < changing ? &r->changing->at[i] : &r->objects->at[i - changing];
-		size_t size = 0;
 
-		if (i < all && (p->used != r->number || p->piece->kind == PF_PIECE_CHANGES || p->piece->size > PF_SNAPSHOT_OBJECT))
+		if (p->used != r->number || p->piece->kind == PF_PIECE_CHANGES || p->piece->size > PF_SNAPSHOT_OBJECT || add_to(&c, p->piece))
 			continue;
-		if (i < all) {
-			of[n] = p->piece;
-			local[n] = (struct iovec){.iov_base = now[n], .iov_len = p->piece->size};
-			remote[n++] = (struct iovec){.iov_base = (void *)(uintptr_t)p->piece->address, .iov_len = p->piece->size};
-		}
-		if (n == 0 || (n < SOME && i < all))
-			continue;
-		for (unsigned k = 0; k < n; k++)
-			size += local[k].iov_len;
-		if (pf_sys->process_vm_readv(r->pid, local, n, remote, n) != (ssize_t)size)
+		if (!are_same(r, &c))
 			return 0;
-		for (unsigned k = 0; k < n; k++)
-			if (!is_same(r->stable[of[k]->kind], of[k], now[k]))
-				return 0;
-		n = 0;
+		add_to(&c, p->piece);
 	}
-	return 1;
+	return are_same(r, &c);
 }

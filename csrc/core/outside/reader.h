@@ -19,6 +19,7 @@ struct pf_reader_field {
 
 struct pf_reader_block {
 	uint64_t address; /* 0: none */
+	uint64_t last, used; /* the address that was read last, and by the sample with this number */
 	uint8_t bytes[PF_READER_BLOCK];
 };
 
@@ -37,6 +38,7 @@ struct pf_pieces {
 	unsigned n;
 	struct pf_reader_piece {
 		const struct pf_piece *piece;
+		uint64_t address;
 		uint64_t end;  /* the highest end of this one and those before it */
 		uint64_t used; /* by the sample with this number */
 	} at[];
@@ -61,7 +63,7 @@ struct pf_reader {
 	const struct pf_piece *kernel; /* the kernel's functions; NULL: none */
 	unsigned threads_n;
 	const struct pf_snapshot_thread *threads;
-	uint64_t number; /* of this sample */
+	uint64_t number, missing[2]; /* of this sample; of the last two that asked for memory that their snapshot lacked */
 	struct pf_pieces *changing, *objects; /* of this sample; `objects` is one of `kept`, or `new` */
 	struct pf_pieces *new;
 	struct pf_objects kept[PF_READER_SETS]; /* a hash table by key, with open addressing */

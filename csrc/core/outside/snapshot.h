@@ -37,6 +37,7 @@ enum {
 	PF_SNAPSHOT_KNOWN = 2048,   /* keys of objects that the collector keeps */
 	PF_SNAPSHOT_STACKS = 8192,  /* keys of stacks whose samples are counted */
 	PF_SNAPSHOT_KERNEL = 127,   /* frames of the kernel */
+	PF_SNAPSHOT_COLLECTORS = 2, /* functions of PUC Lua that collect garbage */
 };
 
 enum pf_piece_kind {
@@ -73,8 +74,10 @@ struct pf_snapshot_head {
 	pf_u32 thread; /* its number in the first pid namespace */
 	pf_u64 objects;               /* the key of the objects; 0: they are not kept */
 	pf_u64 stack;                 /* the key of the stack; 0: it has none */
+	pf_u64 label;                 /* the address of its struct pf_label; 0: none */
 	pf_u32 used;                  /* bytes of pieces, which follow */
 	pf_u32 changing;              /* bytes of those that are not objects, which come first */
+	pf_u32 parent, pad;           /* the parent of the process, if its own states are not known yet */
 };
 
 struct pf_snapshot_thread {
@@ -94,8 +97,15 @@ struct pf_counted {
 
 /* A process, as the BPF program knows it: the global states of its Lua states. */
 struct pf_snapshot_process {
-	pf_u32 n, pad;
+	pf_u32 n;
+	pf_u32 young; /* it has no state yet, and may soon make one */
+	pf_u64 program; /* of these states, as in the head; 0: that of the next sample */
+	pf_u64 label;   /* the address of its struct pf_label_place; 0: it has none */
+	pf_u64 main_below; /* in LuaJIT, the bytes from a main thread to its global state; 0: as in the collector's process */
 	pf_u64 global[PF_SNAPSHOT_STATES];
+	struct {
+		pf_u64 from, size;
+	} collectors[PF_SNAPSHOT_COLLECTORS]; /* the code of the functions that collect garbage; size 0: not known */
 };
 
 /* The places of fields that the program needs; see the unwinders' layouts. */

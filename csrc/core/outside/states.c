@@ -13,7 +13,7 @@
 enum {
 	CHUNK = 1 << 20,
 	MARGIN = 1 << 12, /* bytes by which two chunks overlap: more than a main thread and its global state take */
-	PUC_NEAR = 1 << 12,
+	PUC_NEAR = 1 << 12, LUAJIT_NEAR = 1 << 8, /* bytes from a main thread to its global state, at most */
 };
 static const uint64_t MOST = UINT64_C(8) << 30; /* bytes that are searched */
 /* Larger mappings are mostly reserved, not used: by sanitizers, and by other languages' heaps. They are searched last. */
@@ -43,6 +43,24 @@ static int is_luajit_main(const struct pf_luajit_layout *l, pid_t pid, uint64_t 
 	       (!running || (byte_at(pid, running + l->object_type) == l->type_thread && word_at(pid, running + l->thread_global) == global));
 }
 
+/* Is this a main thread of a build whose threads have another size, but whose global state and compiled code are the same? The global state
+ * has the main thread's address behind its vmstate, and each trace has its own number. */
+static int is_other_main(const struct pf_luajit_layout *l, pid_t pid, uint64_t thread)
+{
+	enum { SOME = 64 };
+	const uint64_t global = thread + l->main_below, traces = l->traces ? word_at(pid, global + l->traces) : 0;
+	uint64_t trace;
+
+	if (!is_luajit_main(l, pid, thread) || word_at(pid, global + l->global_vmstate + 8) != thread)
+		return 0;
+	for (unsigned i = 1; traces && i < SOME && i < (uint32_t)word_at(pid, global + l->traces_n); i++) {
+		trace = word_at(pid, traces + i * sizeof trace);
+		if (trace && (byte_at(pid, trace + l->object_type) != l->type_trace || (uint16_t)word_at(pid, trace + l->trace_number) != i))
+			return 0;
+	}
+	return 1;
+}
+
 static int is_puc_main(const struct pf_puc_layout *l, pid_t pid, uint64_t thread)
 {
 	const uint64_t global = word_at(pid, thread + l->thread.global), ci = word_at(pid, thread + l->thread.ci);
@@ -54,46 +72,67 @@ static int is_puc_main(const struct pf_puc_layout *l, pid_t pid, uint64_t thread
 	return func != 0;
 }
 
-int pf_states_has(const struct pf_interpreter *i, pid_t pid, uint64_t global)
+int pf_states_has(const struct pf_interpreter *i, const struct pf_luajit_layout *l, pid_t pid, uint64_t global)
 {
 	if (!i->is_puc)
-		return is_luajit_main(&i->luajit, pid, global - i->luajit.main_below);
+		return is_luajit_main(l, pid, global - l->main_below);
 	return is_puc_main(&i->puc, pid, word_at(pid, global + i->puc.main));
 }
 
-/* A candidate in a chunk: returns its global state, 0 if it is none. */
-static inline uint64_t candidate(const struct pf_interpreter *i, const uint8_t *bytes, size_t at, uint64_t address)
+/* Returns the global state of what may be a main thread in a chunk, or 0. Thousands of objects look like a main thread of PUC Lua. The
+ * address in the global state, which mostly is in the chunk too, rules nearly all of them out. */
+static inline uint64_t candidate(const struct pf_interpreter *i, const uint8_t *bytes, size_t n, size_t at, uint64_t address)
 {
 	uint64_t global;
+	size_t main;
 
-	if (!i->is_puc)
-		return pf_load64(bytes + at + i->luajit.thread_global) == address + i->luajit.main_below &&
-				       bytes[at + i->luajit.object_type] == i->luajit.type_thread
-			       ? address + i->luajit.main_below
-			       : 0;
+	if (!i->is_puc) {
+		global = pf_load64(bytes + at + i->luajit.thread_global);
+		return global - address < LUAJIT_NEAR && bytes[at + i->luajit.object_type] == i->luajit.type_thread ? global : 0;
+	}
 	global = pf_load64(bytes + at + i->puc.thread.global);
-	return global - address < PUC_NEAR && global > address && bytes[at + i->puc.thread.type] == i->puc.thread.is_thread ? global : 0;
+	if (global - address >= PUC_NEAR || global <= address || bytes[at + i->puc.thread.type] != i->puc.thread.is_thread)
+		return 0;
+	main = at + (size_t)(global - address) + i->puc.main;
+	return main + sizeof address > n || pf_load64(bytes + main) == address ? global : 0;
 }
 
-static int search(const struct pf_interpreter *i, pid_t pid, const uint8_t *bytes, size_t n, uint64_t from, uint64_t *global, int found)
+/* Is this candidate a main thread? The first one of a process decides how far below their global states its main threads lie. */
+static int is_main(const struct pf_interpreter *i, struct pf_luajit_layout *l, pid_t pid, uint64_t thread, uint64_t global, int is_first)
+{
+	struct pf_luajit_layout other = *l;
+
+	if (i->is_puc)
+		return is_puc_main(&i->puc, pid, thread);
+	other.main_below = (uint16_t)(global - thread);
+	if (other.main_below == l->main_below)
+		return is_luajit_main(l, pid, thread);
+	if (!is_first || !is_other_main(&other, pid, thread))
+		return 0;
+	*l = other;
+	return 1;
+}
+
+static int search(const struct pf_interpreter *i, struct pf_luajit_layout *l, pid_t pid, const uint8_t *bytes, size_t n, uint64_t from,
+		  uint64_t *global, int found)
 {
 	const size_t fields = i->is_puc ? i->puc.thread.global : i->luajit.thread_global;
 
 	for (size_t at = 0; at + fields + 8 <= n && found < PF_SNAPSHOT_STATES; at += 8) {
-		const uint64_t g = candidate(i, bytes, at, from + at);
+		const uint64_t g = candidate(i, bytes, n, at, from + at);
 		int known = 0;
 
 		for (int k = 0; k < found && g; k++)
 			known |= global[k] == g;
-		if (g && !known && (i->is_puc ? is_puc_main(&i->puc, pid, from + at) : is_luajit_main(&i->luajit, pid, from + at)))
+		if (g && !known && is_main(i, l, pid, from + at, g, found == 0))
 			global[found++] = g;
 	}
 	return found;
 }
 
 /* Search the large mappings, or the others. Returns the number of states that have been found so far, or -errno. */
-static int search_maps(const struct pf_interpreter *i, pid_t pid, const char *maps, int large, uint8_t *bytes, uint64_t *global,
-		       const struct pf_search_end *end)
+static int search_maps(const struct pf_interpreter *i, struct pf_luajit_layout *l, pid_t pid, const char *maps, int large, uint8_t *bytes,
+		       uint64_t *global, const struct pf_search_end *end)
 {
 	uint64_t left = MOST;
 	struct pf_map map;
@@ -108,7 +147,7 @@ static int search_maps(const struct pf_interpreter *i, pid_t pid, const char *ma
 			const int r = end->ends(end->owner) ? -EINTR : pf_read_process(pid, bytes, at, n);
 
 			if (r == 0)
-				found = search(i, pid, bytes, n, at, global, found);
+				found = search(i, l, pid, bytes, n, at, global, found);
 			else if (r == -EPERM || r == -ESRCH || r == -ENOSYS || r == -EINTR)
 				return r;
 		}
@@ -116,16 +155,17 @@ static int search_maps(const struct pf_interpreter *i, pid_t pid, const char *ma
 	return found;
 }
 
-int pf_states_find(const struct pf_interpreter *i, pid_t pid, const char *maps, uint64_t *global, const struct pf_search_end *end)
+int pf_states_find(const struct pf_interpreter *i, struct pf_luajit_layout *l, pid_t pid, const char *maps, uint64_t *global,
+		   const struct pf_search_end *end)
 {
 	uint8_t *bytes = malloc(CHUNK + MARGIN);
 	int found;
 
 	if (!bytes)
 		return -ENOMEM;
-	found = search_maps(i, pid, maps, 0, bytes, global, end);
+	found = search_maps(i, l, pid, maps, 0, bytes, global, end);
 	if (found == 0)
-		found = search_maps(i, pid, maps, 1, bytes, global, end);
+		found = search_maps(i, l, pid, maps, 1, bytes, global, end);
 	free(bytes);
 	return found;
 }

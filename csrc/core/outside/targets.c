@@ -8,12 +8,14 @@
 #include "core/base/clock.h"
 #include "core/base/sys.h"
 #include "core/outside/maps.h"
+#include "core/stack/label.h"
 
 enum { MAP_LOOKUP = 1, MAP_UPDATE = 2, MAP_DELETE = 3, FEW = 64 /* processes */ };
 static const uint64_t SECOND = 1000000000, LONGEST_PAUSE = UINT64_C(64) * 1000000000;
 /* A program that has just begun has no Lua state yet. The pause is doubled by each search that finds nothing new, so it grows with the
  * program's age. */
 static const uint64_t FIRST_PAUSE = 1000000000 / 1000;
+static const uint64_t YOUNG_PAUSE = 1000000000 / 10;
 static const uint64_t COST = 4; /* a pause is at least so many times as long as the search */
 
 /* Room for one more item in an array. Returns NULL without memory. */
@@ -29,17 +31,27 @@ static void *grown(void *items, unsigned n, unsigned *room, size_t size)
 	return more;
 }
 
-/* Find the loop of PUC Lua's interpreter in this process. In another build of the interpreter it is not found,
- * and the unwinder guesses the line. */
-static void find_loop(struct pf_collector *c, struct pf_target *t, const char *maps)
+static void translate(const struct pf_collector *c, uint64_t *from, uint64_t *end, const char *maps)
 {
-	const uint64_t from = c->interpreter.puc.loop.from, end = c->interpreter.puc.loop.end;
+	const uint64_t size = *end - *from;
 
-	t->puc = c->interpreter.puc;
-	t->puc.loop.from = from && c->own_maps ? pf_maps_translate(c->own_maps, from, maps) : 0;
-	t->puc.loop.end = t->puc.loop.from ? t->puc.loop.from + (end - from) : 0;
-	t->puc.loop.code = &t->code;
-	t->puc.loop.unknown = from && !t->puc.loop.from;
+	*from = *from && c->own_maps ? pf_maps_translate(c->own_maps, *from, maps) : 0;
+	*end = *from ? *from + size : 0;
+}
+
+/* Find the functions of PUC Lua's interpreter in this process that the unwinder must know. In another build of the interpreter they are
+ * not found, and the unwinder guesses the line. */
+static void find_code(struct pf_collector *c, struct pf_target *t, const char *maps)
+{
+	struct pf_puc_layout *l = &t->puc;
+
+	*l = c->interpreter.puc;
+	translate(c, &l->loop.from, &l->loop.end, maps);
+	translate(c, &l->collector.loop.from, &l->collector.loop.end, maps);
+	for (unsigned i = 0; i < PF_PUC_COLLECTORS; i++)
+		translate(c, &l->collector.functions[i].from, &l->collector.functions[i].end, maps);
+	l->loop.code = &t->code;
+	l->loop.unknown = c->interpreter.puc.loop.from && !l->loop.from;
 }
 
 struct pf_target *pf_target_of(struct pf_collector *c, pid_t pid)
@@ -60,7 +72,8 @@ struct pf_target *pf_target_of(struct pf_collector *c, pid_t pid)
 		return NULL;
 	t->pid = pid;
 	t->pause = FIRST_PAUSE;
-	find_loop(c, t, ""); /* it may end before its mappings are read */
+	t->luajit = c->interpreter.luajit;
+	find_code(c, t, ""); /* it may end before its mappings are read */
 	c->targets[c->targets_n++] = t;
 	return t;
 }
@@ -102,7 +115,7 @@ static void keep_maps(struct pf_collector *c, struct pf_target *t, char *maps)
 static int all_exist(const struct pf_collector *c, const struct pf_target *t)
 {
 	for (int i = 0; i < t->n; i++)
-		if (!pf_states_has(&c->interpreter, t->pid, t->global[i]))
+		if (!pf_states_has(&c->interpreter, &t->luajit, t->pid, t->global[i]))
 			return 0;
 	return 1;
 }
@@ -116,6 +129,7 @@ static int find_inherited(struct pf_collector *c, struct pf_target *t)
 		if (other == t || other->n <= 0)
 			continue;
 		memcpy(t->global, other->global, sizeof t->global);
+		t->luajit = other->luajit;
 		t->n = other->n;
 		if (all_exist(c, t))
 			return t->n;
@@ -167,11 +181,12 @@ static int search(struct pf_collector *c, struct pf_target *t, const struct pf_s
 	if (is_puc && t->image) /* the BPF program finds PUC Lua's states by itself */
 		t->n = had;
 	else if (t->image || find_inherited(c, t) == 0)
-		t->n = pf_states_find(&c->interpreter, t->pid, maps, t->global, end);
+		t->n = pf_states_find(&c->interpreter, &t->luajit, t->pid, maps, t->global, end);
 	pf_maps_fixed(maps, &t->fixed);
+	p.label = c->own_maps ? pf_maps_translate(c->own_maps, (uintptr_t)&pf_label_place, maps) : 0;
 	if (is_puc)
-		find_loop(c, t, maps);
-	if (t->puc.loop.from || c->native)
+		find_code(c, t, maps);
+	if (t->puc.loop.from || t->puc.collector.loop.from || c->native)
 		pf_maps_code(t->pid, maps, &code);
 	/* If it has ended meanwhile, perhaps not all was found. */
 	if (t->n == -EINTR || pf_read_process(t->pid, &byte, 0, 1) == -ESRCH) {
@@ -188,6 +203,14 @@ static int search(struct pf_collector *c, struct pf_target *t, const struct pf_s
 	t->pause = found_new ? SECOND / 10 : t->pause * 2 < LONGEST_PAUSE ? t->pause * 2 : LONGEST_PAUSE;
 	t->pause = larger(t->pause, COST * (pf_clock_ns(CLOCK_THREAD_CPUTIME_ID) - began));
 	p.n = t->n > 0 ? (uint32_t)t->n : 0;
+	p.young = t->n <= 0 && t->pause < YOUNG_PAUSE;
+	p.program = t->program;
+	p.main_below = t->luajit.main_below;
+	_Static_assert((int)PF_SNAPSHOT_COLLECTORS == (int)PF_PUC_COLLECTORS, "the BPF program must know all of them");
+	for (unsigned i = 0; i < PF_PUC_COLLECTORS && is_puc; i++) {
+		p.collectors[i].from = t->puc.collector.functions[i].from;
+		p.collectors[i].size = t->puc.collector.functions[i].end - t->puc.collector.functions[i].from;
+	}
 	memcpy(p.global, t->global, sizeof p.global);
 	r = pf_collector_tell(c->maps.processes, &t->pid, &p);
 	return r < 0 ? r : t->n;
@@ -223,20 +246,21 @@ void pf_target_search_again(struct pf_collector *c, struct pf_target *t)
 		search(c, t, &end);
 }
 
-/* A process that was forked and has ended since is as its parent was. */
-void pf_target_adopt(struct pf_collector *c, struct pf_target *t, uint64_t global)
+/* A process that was forked and has ended since had the mappings of its parent. Its siblings may have other libraries at these places. */
+void pf_target_adopt(struct pf_collector *c, struct pf_target *t, pid_t parent)
 {
 	for (unsigned i = 0; i < c->targets_n; i++) {
 		const struct pf_target *other = c->targets[i];
 
-		for (int k = 0; k < other->n && other->image && !t->image; k++)
-			if (other->global[k] == global) {
-				t->image = other->image;
-				t->code = other->code;
-				t->fixed = other->fixed;
-				t->puc = other->puc;
-				t->puc.loop.code = &t->code;
-			}
+		if (other->pid != parent || other == t)
+			continue;
+		t->image = other->image;
+		t->code = other->code;
+		t->fixed = other->fixed;
+		t->luajit = other->luajit;
+		t->puc = other->puc;
+		t->puc.loop.code = &t->code;
+		return;
 	}
 }
 

@@ -23,12 +23,23 @@ static double uniform(struct pf_allocations *a)
 	return (double)((a->random >> 11) + 1) / (double)(UINT64_C(1) << 53);
 }
 
-/* One of the two whole numbers beside x, at random: x on average. */
-static uint64_t round_fairly(struct pf_allocations *a, double x)
+/* One of the two whole numbers beside x: x on average, for random numbers `by`. */
+static uint64_t round_fairly(double x, uint32_t by)
 {
 	const double whole = floor(x);
 
-	return (uint64_t)whole + (uniform(a) < x - whole);
+	return (uint64_t)whole + (by / 4294967296.0 < x - whole);
+}
+
+/* Returns the weight of a sampled block. The same block always has the same weight, so that it need not be stored. */
+static struct pf_sum weigh(const struct pf_allocations *a, const struct pf_live *block)
+{
+	const double size = (double)block->size, p = a->period > 1 ? -expm1(-size / a->period) : 1;
+	const uint64_t random = ((block->block >> 4) ^ block->size << 40 ^ (uint64_t)block->born << 20) * UINT64_C(0x9e3779b97f4a7c15);
+
+	if (p >= 1)
+		return (struct pf_sum){block->size, 1};
+	return (struct pf_sum){round_fairly(size / p, (uint32_t)(random >> 32)), round_fairly(1 / p, (uint32_t)(random >> 16))};
 }
 
 /* --- sampled blocks that are not freed ------------------------------------------------------------------------------ */
@@ -66,18 +77,6 @@ static int grow(struct pf_allocations *a)
 	return 0;
 }
 
-static void subtract(struct pf_allocations *a, const struct pf_live *block)
-{
-	a->s->sum -= block->weight;
-	pf_stacks_add(&a->s->at.stacks, block->node, -block->weight, -block->count);
-}
-
-static void add_again(struct pf_allocations *a, const struct pf_live *block)
-{
-	a->s->sum += block->weight;
-	pf_stacks_add(&a->s->at.stacks, block->node, block->weight, block->count); /* cannot fail: the node has a sum already */
-}
-
 /* Close the gap of a freed entry: move the entries behind it that a search, which ends at a gap, would no longer find. */
 static void close_gap(struct pf_allocations *a, uint32_t gap)
 {
@@ -98,11 +97,6 @@ static void drop(struct pf_allocations *a, uint64_t address)
 
 	if (!found->block)
 		return;
-	if (a->is_read) {
-		found->is_freed = 1;
-		return;
-	}
-	subtract(a, found);
 	a->live_n--;
 	close_gap(a, (uint32_t)(found - a->live));
 }
@@ -111,86 +105,61 @@ static void drop(struct pf_allocations *a, uint64_t address)
 static void keep(struct pf_allocations *a, const struct pf_live *block)
 {
 	drop(a, block->block);
-	if ((uint64_t)a->live_n * 4 >= (uint64_t)a->live_room * 3 && grow(a) < 0 && a->live_n + 1 >= a->live_room) {
-		subtract(a, block);
+	if ((uint64_t)a->live_n * 16 >= (uint64_t)a->live_room * 13 && grow(a) < 0 && a->live_n + 1 >= a->live_room) {
 		a->s->lost++;
 		return;
 	}
 	*find(a, block->block) = *block;
 	a->live_n++;
+	a->watcher.wants_freed = 1;
 }
 
 /* --- samples -------------------------------------------------------------------------------------------------------- */
 
-static void take_stack(struct pf_allocations *a, const struct pf_registers *r)
+static struct pf_allocations *of(struct pf_watcher *w)
 {
+	return (struct pf_allocations *)w; /* its first member */
+}
+
+static void take_stack(struct pf_watcher *w, const struct pf_registers *r, const void *old, size_t size)
+{
+	struct pf_allocations *a = of(w);
 	struct pf_sampler *s = a->s;
 	struct pf_kind kind = {.zone = *pf_zone_cell()};
 	const int saved = errno;
 	int failed;
 
 	a->node = pf_sampler_unwind(s, r, pf_own_memory(NULL), &kind, &failed);
+	if (a->strings && a->resizes(a->strings, old, size))
+		a->node = pf_sampler_in_state(s, a->node, PF_AT_STRINGS);
 	s->failures[failed]++;
 	errno = saved;
 }
 
-static void add_sample(struct pf_allocations *a, void *block, size_t size)
+static double gap(struct pf_allocations *a)
 {
-	const double p = a->period > 1 ? -expm1(-(double)size / a->period) : 1;
-	struct pf_live entry = {.block = (uintptr_t)block,
-				.weight = p < 1 ? round_fairly(a, (double)size / p) : size,
-				.count = p < 1 ? round_fairly(a, 1 / p) : 1,
-				.born = a->collections & PF_BORN};
+	return a->period > 1 ? -log(uniform(a)) * a->period : 0;
+}
+
+static void add_sample(struct pf_watcher *w, void *block, size_t size)
+{
+	struct pf_allocations *a = of(w);
+	struct pf_live entry = {.block = (uintptr_t)block, .size = size, .born = a->collections};
+	const struct pf_sum sum = weigh(a, &entry);
 
 	a->s->samples++;
-	entry.node = pf_sampler_add(a->s, a->node, 0, entry.weight, entry.count);
+	entry.node = pf_sampler_add(a->s, a->node, 0, sum.weight, sum.count);
 	if (a->is_live)
 		keep(a, &entry);
-	a->left = a->period > 1 ? -log(uniform(a)) * a->period : 0;
+	w->left = gap(a);
 }
 
-/* Count what the allocator has done. */
-static void count(struct pf_allocations *a, const void *old, size_t old_size, void *block, size_t size)
+static void drop_freed(struct pf_watcher *w, const void *block)
 {
-	if (old) {
-		a->freed_bytes += old_size;
-		a->freed_blocks++;
-		if (a->live_n)
-			drop(a, (uintptr_t)old);
-	}
-	if (!size)
-		return;
-	a->bytes += size;
-	a->blocks++;
-	if (a->is_sample)
-		add_sample(a, block, size);
-	else if (!a->is_read)
-		a->left -= (double)size;
-}
+	struct pf_allocations *a = of(w);
 
-void *pf_allocator_call(void *ud, void *old, size_t old_size, size_t size)
-{
-	const struct pf_allocator *in = ud;
-	const int counts = atomic_load_explicit(&in->thread, memory_order_relaxed) == pf_thread_token() && in->running;
-	struct pf_registers r = {.sp = 0};
-	void *block;
-
-	/* Stacks are taken before the call, since the old block may be the interpreter's own stack. */
-	for (struct pf_allocations *a = counts ? in->running : NULL; a; a = a->next) {
-		a->is_sample = size && !a->is_read && a->left <= (double)size;
-		if (a->is_sample && !r.sp) {
-			pf_own_registers_here(&r);
-			r.stack_end = pf_own_stack_end(r.sp);
-		}
-		if (a->is_sample)
-			take_stack(a, &r);
-	}
-	block = in->next(in->next_ud, old, old_size, size);
-	if (size && !block)
-		return NULL;
-	for (struct pf_allocations *a = counts ? in->running : NULL; a; a = a->next)
-		count(a, old, old_size, block, size);
-	return block;
+	drop(a, (uintptr_t)block);
+	w->wants_freed = a->live_n > 0;
 }
 
 /* --- start and stop ------------------------------------------------------------------------------------------------- */
@@ -201,7 +170,7 @@ int pf_allocations_start(struct pf_allocations *a, struct pf_sampler *s, struct 
 	a->in = in;
 	a->period = (double)period;
 	a->random = pf_wall_ns() * UINT64_C(0x9e3779b97f4a7c15) | 1;
-	a->left = period > 1 ? -log(uniform(a)) * a->period : 0;
+	a->watcher = (struct pf_watcher){.left = gap(a), .will_give = take_stack, .gave = add_sample, .freed = drop_freed};
 	if (a->is_live && grow(a) < 0)
 		return -ENOMEM;
 	pf_own_stack_find();
@@ -210,70 +179,93 @@ int pf_allocations_start(struct pf_allocations *a, struct pf_sampler *s, struct 
 	pf_sampling_bind(&s->at);
 	s->at.running = 1;
 	s->started_ns = pf_wall_ns();
-	if (in->generation != s->at.generation) /* the list is the parent's, from before the fork */
-		in->running = NULL;
-	in->generation = s->at.generation;
-	atomic_store(&in->thread, pf_thread_token());
-	a->next = in->running;
-	in->running = a;
+	pf_allocator_watch(in, &a->watcher);
+	a->start = in->given;
 	return 0;
 }
 
-/* Leave out the blocks that have not survived enough collections. The first that ended since a block was allocated may have begun
- * before that, and then frees no such block. */
-static void leave_out_young(struct pf_allocations *a)
+/* Add up the blocks that live and have survived enough collections. The first collection that ended since a block was allocated may
+ * have begun before that, and then frees no such block. */
+static int add_up_alive(struct pf_allocations *a)
 {
-	for (uint32_t i = 0; a->survived && i < a->live_room; i++) {
-		struct pf_live *block = a->live + i;
+	const struct pf_stacks *st = &a->s->at.stacks;
 
-		block->is_young = block->block && ((a->collections - block->born) & PF_BORN) <= a->survived;
-		if (block->is_young)
-			subtract(a, block);
+	a->alive_sum = 0;
+	pf_pages_put(a->alive, a->alive_room * sizeof *a->alive);
+	a->alive_room = st->sums.n + 1;
+	a->alive = pf_pages_get(a->alive_room * sizeof *a->alive);
+	if (!a->alive)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < a->live_room; i++) {
+		const struct pf_live *block = a->live + i;
+		struct pf_sum *sum, add;
+
+		if (!block->block || (a->survived && a->collections - block->born <= a->survived))
+			continue;
+		sum = a->alive + (block->node ? pf_stacks_node_at(st, block->node)->sum : 0);
+		add = weigh(a, block);
+		sum->weight += add.weight;
+		sum->count += add.count;
+		a->alive_sum += add.weight;
 	}
+	return 0;
+}
+
+int pf_allocations_read(struct pf_allocations *a)
+{
+	pf_allocations_resume(a); /* memory may have been refused for the call that resumes */
+	a->is_read = 1;
+	a->left = a->watcher.left;
+	a->watcher.left = INFINITY;
+	a->stop = a->in->given;
+	return a->is_live ? add_up_alive(a) : 0;
 }
 
 void pf_allocations_resume(struct pf_allocations *a)
 {
-	a->is_read = 0;
-	for (uint32_t i = 0; i < a->live_room; i++) {
-		if (a->live[i].is_young)
-			add_again(a, a->live + i);
-		a->live[i].is_young = 0;
-	}
-	for (uint32_t i = 0; i < a->live_room; i++)
-		while (a->live[i].block && a->live[i].is_freed) /* the next entry may move to its place */
-			drop(a, a->live[i].block);
-}
+	const struct pf_blocks now = a->is_read ? a->in->given : a->stop;
 
-void pf_allocations_read(struct pf_allocations *a)
-{
-	pf_allocations_resume(a); /* memory may have been refused for the call that resumes */
-	leave_out_young(a);
-	a->is_read = 1;
-}
-
-void pf_allocations_stop(struct pf_allocations *a)
-{
-	struct pf_allocations **link;
-
-	if (!a->s || !a->s->at.running)
+	if (!a->is_read)
 		return;
-	link = &a->in->running;
-	while (*link && *link != a)
-		link = &(*link)->next;
-	if (*link)
-		*link = a->next;
+	a->is_read = 0;
+	a->watcher.left = a->left;
+	if (a->is_live)
+		return;
+	a->start.bytes += now.bytes - a->stop.bytes;
+	a->start.blocks += now.blocks - a->stop.blocks;
+	a->start.freed_bytes += now.freed_bytes - a->stop.freed_bytes;
+	a->start.freed_blocks += now.freed_blocks - a->stop.freed_blocks;
+}
+
+int pf_allocations_stop(struct pf_allocations *a)
+{
+	if (!a->s || !a->s->at.running)
+		return 0;
+	pf_allocations_resume(a); /* if the state was closed while it was read */
+	pf_allocator_unwatch(a->in, &a->watcher);
+	a->stop = a->in->given;
 	pf_peek_give(a->s->at.generation);
 	a->s->at.running = 0;
 	a->s->duration_ns = pf_wall_ns() - a->s->started_ns;
-	pf_allocations_resume(a); /* if the state was closed while they were read */
-	leave_out_young(a);
-	a->s->value = a->is_live ? a->s->sum : a->bytes;
+	return a->is_live ? add_up_alive(a) : 0;
 }
 
 void pf_allocations_free(struct pf_allocations *a)
 {
 	pf_pages_put(a->live, a->live_room * sizeof *a->live);
+	pf_pages_put(a->alive, a->alive_room * sizeof *a->alive);
 	a->live = NULL;
-	a->live_n = a->live_room = 0;
+	a->alive = NULL;
+	a->live_n = a->live_room = a->alive_room = 0;
+}
+
+struct pf_blocks pf_allocations_blocks(const struct pf_allocations *a)
+{
+	return (struct pf_blocks){a->stop.bytes - a->start.bytes, a->stop.blocks - a->start.blocks,
+				  a->stop.freed_bytes - a->start.freed_bytes, a->stop.freed_blocks - a->start.freed_blocks};
+}
+
+uint64_t pf_allocations_total(const struct pf_allocations *a)
+{
+	return a->is_live ? a->alive_sum : a->stop.bytes - a->start.bytes;
 }

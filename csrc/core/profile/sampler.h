@@ -108,6 +108,9 @@ void pf_sampler_flush(struct pf_sampling *at, const uint32_t *frames, unsigned n
 uint32_t pf_sampler_node(struct pf_sampler *s, const struct pf_kind *k, const uint32_t *frames, unsigned n);
 uint32_t pf_sampler_add(struct pf_sampler *s, uint32_t node, uint32_t chain, uint64_t weight, uint64_t count);
 
+/* The node of a state on top of a node; `other` if there is no memory. */
+uint32_t pf_sampler_in_state(struct pf_sampler *s, uint32_t node, enum pf_state state);
+
 /* Unwind the stack of these registers: fills in kind->state and *failed (enum pf_unwind_failure), and returns its node. */
 uint32_t pf_sampler_unwind(struct pf_sampler *s, const struct pf_registers *r, const struct pf_memory *m, struct pf_kind *kind,
 			   int *failed);

@@ -50,6 +50,11 @@ uint32_t pf_sampler_node(struct pf_sampler *s, const struct pf_kind *k, const ui
 	return with_state(s, stack_of(s, k->zone, frames, n), k);
 }
 
+uint32_t pf_sampler_in_state(struct pf_sampler *s, uint32_t node, enum pf_state state)
+{
+	return with_state(s, node, &(struct pf_kind){.state = (uint32_t)state});
+}
+
 uint32_t pf_sampler_add(struct pf_sampler *s, uint32_t node, uint32_t chain, uint64_t weight, uint64_t count)
 {
 	if (chain)

@@ -56,7 +56,8 @@ struct pf_watch;
 	const void *owner;                                                                                                       \
 	uint32_t phase, serial, outer;                                                                                           \
 	uint32_t known; /* addresses */                                                                                          \
-	uint32_t words, values, phases, routes, zones;
+	uint32_t words, values, phases, routes, zones;                                                                           \
+	uint64_t number; /* that no other accounting of this thread has had; later ones have greater numbers */
 
 /* meter must count the calling thread and stay open until pf_accounting_close; this enables it. Phases are 1 to `phases`; those
  * from `nested` on run within another phase of the same request; the phase `after` may come after the request's end. Returns 0 or
@@ -107,6 +108,8 @@ int pf_accounting_admit(struct pf_accounting *a, const void *request, const void
 /* Returns the main request of a request, which may be the request itself; NULL if it is unknown. Call it with a main request
  * first, from which the place of the pointer is learned. */
 const void *pf_accounting_main(struct pf_accounting *a, const void *request);
+/* Whether an earlier accounting of this thread, with a number of at least `first`, knew the request. */
+int pf_accounting_knew(const struct pf_accounting *a, const void *request, uint64_t first);
 /* The host has ended the request. */
 void pf_accounting_end(struct pf_accounting *a, const void *request);
 
@@ -117,6 +120,8 @@ int pf_accounting_finish(struct pf_accounting *a, const void *request);
 
 /* Add a route. Returns its number, from 0, or -ENOMEM. */
 int pf_accounting_route(struct pf_accounting *a);
+/* Give a route the name by which a profiler in another process labels the samples of its turns. If memory is lacking, it has no name. */
+void pf_accounting_label(struct pf_accounting *a, uint32_t route, const char *text, size_t n);
 /* Add a route's sums to another route, to which its open accounts also move. Its number is then free. */
 void pf_accounting_merge(struct pf_accounting *a, uint32_t route, uint32_t other);
 
@@ -128,6 +133,11 @@ struct pf_waits *pf_accounting_waits(struct pf_accounting *a, uint32_t cpu);
 /* Report turns to a watcher (watch.h), or to none (NULL), until pf_accounting_close; sets its `words` and `beat`. Then requests that
  * are not counted have turns too, which are only watched: they cost a reading of the clock, and none of the counters. */
 void pf_accounting_watch(struct pf_accounting *a, struct pf_watch *watch);
+
+/* The next phase after `phase`, or 0, in which the route has other sums than those with these wall times, one for each phase. */
+int pf_accounting_ran(const struct pf_accounting *a, uint32_t route, uint32_t phase, const uint64_t *walls);
+/* Add the growth of a route's histogram of a value since `before` to an array, and update `before`. */
+void pf_accounting_histogram(const struct pf_accounting *a, uint32_t route, uint32_t value, double *before, double *to);
 
 /* Read the counters and update `whole` and `unattributed`. `last` gets the counts of the request so far; if request is NULL, of
  * all unfinished requests. Returns 1; 0 for a request that is not counted; -errno. */

@@ -30,6 +30,11 @@ void pf_accounting_close_ends(struct pf_accounting *a)
 		*at = a->next;
 }
 
+int pf_accounting_is_newest(const struct pf_accounting *a)
+{
+	return a == open_here;
+}
+
 static struct pf_accounting *open_of(const struct end *end)
 {
 	struct pf_accounting *a = open_here;
@@ -86,12 +91,28 @@ void pf_accounting_mark(const struct pf_accounting *a, const void *request)
 	ask(a, request, on_mark);
 }
 
-int pf_accounting_has_mark(const struct pf_accounting *a, const void *request)
+/* Whether an accounting with a number from `first` to `last` has added this handler. */
+static int has_end(const struct pf_accounting *a, const void *request, void (*handler)(void *data), uint64_t first, uint64_t last)
 {
 	const struct pf_accounting_end *e = add_end(a, request, 0);
 
-	do
-		e = e ? e->next : NULL;
-	while (e && !(e->handler == on_mark && ((const struct end *)e->data)->number == a->number));
-	return e != NULL;
+	while (e && (e = e->next)) {
+		if (e->handler != handler)
+			continue;
+		const struct end *end = e->data;
+
+		if (end->number >= first && end->number <= last)
+			return 1;
+	}
+	return 0;
+}
+
+int pf_accounting_has_mark(const struct pf_accounting *a, const void *request)
+{
+	return has_end(a, request, on_mark, a->number, a->number);
+}
+
+int pf_accounting_knew(const struct pf_accounting *a, const void *request, uint64_t first)
+{
+	return has_end(a, request, on_end, first, a->number - 1);
 }

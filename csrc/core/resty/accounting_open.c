@@ -26,8 +26,8 @@ int pf_accounting_open(struct pf_accounting **out, struct pf_meter *meter, uint3
 	a->mark = calloc(5 * (size_t)a->words, sizeof *a->mark); /* one block for all five */
 	r = a->now && a->mark ? pf_accounting_room(a, 1) : -ENOMEM;
 	if (r == 0)
-		r = pf_meter_begin(meter, a->now); /* enables the meter */
-	if (r == 0)
+		r = pf_meter_begin(meter, a->now); /* enables the meter, which then has no rest */
+	if (r >= 0)
 		r = pf_meter_mark(meter, a->now);
 	if (r < 0) {
 		pf_accounting_close(a);
@@ -40,6 +40,7 @@ int pf_accounting_open(struct pf_accounting **out, struct pf_meter *meter, uint3
 	pf_accounting_open_ends(a);
 	memcpy(a->mark, a->now->v, a->words * sizeof *a->mark);
 	memcpy(a->zero, a->now->v, a->words * sizeof *a->zero);
+	pf_accounting_show_label(a, 1);
 	*out = a;
 	return 0;
 }
@@ -69,6 +70,7 @@ void pf_accounting_close(struct pf_accounting *a)
 {
 	if (!a)
 		return;
+	pf_accounting_show_label(a, 0);
 	pf_accounting_close_ends(a);
 	pf_waits_free(a->waits);
 	free(a->now);
@@ -80,5 +82,6 @@ void pf_accounting_close(struct pf_accounting *a)
 	free(a->route_sums);
 	free(a->histogram);
 	free(a->requests);
+	free(a->label);
 	free(a);
 }

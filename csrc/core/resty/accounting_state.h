@@ -6,6 +6,7 @@
 #include "core/resty/accounting.h"
 #include "core/resty/waits.h"
 #include "core/resty/watch.h"
+#include "core/stack/label.h"
 
 #define PF_ACCOUNTING_NONE UINT32_MAX
 
@@ -27,7 +28,6 @@ struct pf_account {
 struct pf_accounting {
 	PF_ACCOUNTING_STATE
 	struct pf_accounting *next; /* of those that are open in this thread */
-	uint64_t number;            /* which no other of this thread has had */
 	struct pf_meter *meter;
 	struct pf_counts *now; /* the newest reading */
 	uint64_t *mark, *zero; /* `words` each: the previous reading, and the first one */
@@ -47,6 +47,8 @@ struct pf_accounting {
 	struct pf_account *account_of;
 	uint64_t *sums; /* [accounts][phases][words] */
 	uint32_t accounts, free_account;
+	const struct pf_label **label; /* by route */
+	uint32_t labels;
 };
 
 /* The sum of an account, or of a route, in a phase. */
@@ -68,6 +70,8 @@ uint32_t pf_accounting_close_account(struct pf_accounting *a, uint32_t account);
 /* accounting_ends.c: call these when an accounting is opened and closed, in the same thread. */
 void pf_accounting_open_ends(struct pf_accounting *a);
 void pf_accounting_close_ends(struct pf_accounting *a);
+/* Is it the newest open accounting of this thread? */
+int pf_accounting_is_newest(const struct pf_accounting *a);
 /* Ask the host to report the end of a request to pf_accounting_end. 0 or -ENOMEM. */
 int pf_accounting_ask_for_end(const struct pf_accounting *a, const void *request);
 /* Mark a request that has ended. It keeps the mark until the host frees it; a later request at the same address has none. */
@@ -76,6 +80,9 @@ int pf_accounting_has_mark(const struct pf_accounting *a, const void *request);
 
 /* The entry of an address, or NULL. */
 struct pf_accounting_entry *pf_accounting_find(const struct pf_accounting *a, const void *request);
+/* accounting_labels.c: from now on another process can read the label of the open turn (1), or cannot (0), as while the arrays that have
+ * the label are moved. Only the newest accounting's labels are shown: for an older one this does nothing. */
+void pf_accounting_show_label(struct pf_accounting *a, int shown);
 /* Make room for one more entry, and for one more account. Return 0 or -ENOMEM. */
 int pf_accounting_room(struct pf_accounting *a, int account);
 /* Take a free account (pf_accounting_room has made one); add an address to an account, or to none; free both. */

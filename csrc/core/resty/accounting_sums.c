@@ -105,6 +105,26 @@ int pf_accounting_route(struct pf_accounting *a)
 	return (int)a->routes++;
 }
 
+int pf_accounting_ran(const struct pf_accounting *a, uint32_t route, uint32_t phase, const uint64_t *walls)
+{
+	while (++phase <= a->phases)
+		if (*pf_accounting_route_sums_of(a, route, phase) != walls[phase - 1])
+			return (int)phase;
+	return 0;
+}
+
+void pf_accounting_histogram(const struct pf_accounting *a, uint32_t route, uint32_t value, double *before, double *to)
+{
+	const uint64_t *buckets = a->histogram + ((size_t)route * a->values + value) * PF_ACCOUNTING_BUCKETS;
+
+	for (int b = 0; b < PF_ACCOUNTING_BUCKETS; b++) {
+		double now = (double)buckets[b];
+
+		to[b] += now - before[b];
+		before[b] = now;
+	}
+}
+
 static void move_row(uint64_t *table, uint32_t from, uint32_t to, size_t width)
 {
 	for (size_t i = 0; i < width; i++)

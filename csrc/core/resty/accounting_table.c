@@ -82,8 +82,15 @@ int pf_accounting_room(struct pf_accounting *a, int account)
 {
 	if (a->free_entry == PF_ACCOUNTING_NONE && grow_entries(a) < 0)
 		return -ENOMEM;
-	if (account && a->free_account == PF_ACCOUNTING_NONE && grow_accounts(a) < 0)
-		return -ENOMEM;
+	if (account && a->free_account == PF_ACCOUNTING_NONE) {
+		int r;
+
+		pf_accounting_show_label(a, 0);
+		r = grow_accounts(a);
+		pf_accounting_show_label(a, 1);
+		if (r < 0)
+			return -ENOMEM;
+	}
 	return account && a->waits ? pf_waits_room(a->waits, a->accounts) : 0;
 }
 

@@ -21,17 +21,17 @@ static inline __attribute__((always_inline)) void pf_own_registers_here(struct p
 	r->n = r->kept = 0;
 	r->stack_end = 0;
 #if defined __x86_64__ && !defined __ILP32__
-	__asm__ volatile("movq %%rbx, 24(%0)\n\tmovq %%rbp, 48(%0)\n\tmovq %%rsp, 56(%0)\n\tmovq %%r12, 96(%0)\n\t"
-			 "movq %%r13, 104(%0)\n\tmovq %%r14, 112(%0)\n\tmovq %%r15, 120(%0)\n\tleaq 0(%%rip), %%rax\n\tmovq %%rax, (%0)"
-			 : : "r"(r->general) : "rax", "memory");
+	__asm__ volatile("movq %%rbx, 24(%1)\n\tmovq %%rbp, 48(%1)\n\tmovq %%rsp, 56(%1)\n\tmovq %%r12, 96(%1)\n\t"
+			 "movq %%r13, 104(%1)\n\tmovq %%r14, 112(%1)\n\tmovq %%r15, 120(%1)\n\tleaq 0(%%rip), %%rax\n\tmovq %%rax, (%1)"
+			 : "=m"(r->general) : "r"(r->general) : "rax", "memory");
 	r->n = PF_X86_REGISTERS;
 	r->kept = PF_X86_KEPT;
 	r->sp = r->general[PF_X86_RSP];
 #elif defined __aarch64__ && !defined __ILP32__
-	__asm__ volatile("stp x19, x20, [%0, #152]\n\tstp x21, x22, [%0, #168]\n\tstp x23, x24, [%0, #184]\n\t"
-			 "stp x25, x26, [%0, #200]\n\tstp x27, x28, [%0, #216]\n\tstp x29, x30, [%0, #232]\n\t"
-			 "mov x9, sp\n\tstr x9, [%0, #248]\n\tadr x9, .\n\tstr x9, [%0]"
-			 : : "r"(r->general) : "x9", "memory");
+	__asm__ volatile("stp x19, x20, [%1, #152]\n\tstp x21, x22, [%1, #168]\n\tstp x23, x24, [%1, #184]\n\t"
+			 "stp x25, x26, [%1, #200]\n\tstp x27, x28, [%1, #216]\n\tstp x29, x30, [%1, #232]\n\t"
+			 "mov x9, sp\n\tstr x9, [%1, #248]\n\tadr x9, .\n\tstr x9, [%1]"
+			 : "=m"(r->general) : "r"(r->general) : "x9", "memory");
 	r->n = PF_ARM64_REGISTERS;
 	r->kept = PF_ARM64_KEPT;
 	r->sp = r->general[PF_ARM64_SP];

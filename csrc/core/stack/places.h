@@ -16,7 +16,7 @@ enum { PF_PLACES_KNOWN = 16 };
 /* The `line` of a struct pf_function that is not a Lua function: a C function; a chunk, whose name is kept once for all its functions; a
  * function of another process that LuaJIT implements in assembler, whose source_key is the distance of its instruction from the global
  * state. */
-enum { PF_PLACES_C = -1, PF_PLACES_CHUNK = -2, PF_PLACES_BUILTIN = -3 };
+enum { PF_PLACES_C = -1, PF_PLACES_CHUNK = -2, PF_PLACES_BUILTIN = -3, PF_PLACES_LABEL = -4 };
 
 /* One stack. */
 struct pf_places {

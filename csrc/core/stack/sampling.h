@@ -10,8 +10,9 @@
 #include "core/stack/stacks.h"
 
 /* The activity of the thread when it was sampled. All but the first have a frame in the stack, which push_frame in
- * csrc/binding/stack/stacks.c names, and lua/perf/profile/collect.lua labels. PF_OTHER: there was no memory to record it. */
-enum pf_state { PF_AT_LUA, PF_AT_C, PF_AT_GC, PF_AT_JIT, PF_OUTSIDE, PF_UNSAMPLED, PF_OTHER, PF_STATES };
+ * csrc/binding/stack/stacks.c names, and lua/perf/profile/collect.lua labels. PF_OTHER: there was no memory to record it.
+ * PF_AT_STRINGS: the table of strings is resized. */
+enum pf_state { PF_AT_LUA, PF_AT_C, PF_AT_GC, PF_AT_JIT, PF_OUTSIDE, PF_UNSAMPLED, PF_OTHER, PF_AT_STRINGS, PF_STATES };
 
 struct pf_sampling {
 	struct pf_stacks stacks;

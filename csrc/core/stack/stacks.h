@@ -25,6 +25,7 @@ enum pf_frame_kind {
 	PF_FRAME_ZONE,    /* key: number of the zone; always the outermost frame */
 	PF_FRAME_USER,    /* key: address; line: of another process, the number of its image */
 	PF_FRAME_KERNEL,  /* key: address */
+	PF_FRAME_LABEL,   /* key: function, whose name is the label of the sample; always the outermost frame */
 };
 
 enum { PF_STACK_DEPTH = 1000 }; /* frames of a stack at most */

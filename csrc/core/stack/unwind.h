@@ -13,7 +13,7 @@
 /* The general registers, in DWARF's order of the architecture. */
 enum { PF_REGISTERS = 32 };
 enum { PF_X86_RAX, PF_X86_RDX, PF_X86_RCX, PF_X86_RBX, PF_X86_RSI, PF_X86_RDI, PF_X86_RBP, PF_X86_RSP, PF_X86_R15 = 15, PF_X86_REGISTERS };
-enum { PF_ARM64_SP = 31, PF_ARM64_REGISTERS };
+enum { PF_ARM64_LINK = 30, PF_ARM64_SP, PF_ARM64_REGISTERS };
 /* The callee-saved ones, as bits: RBX, RBP, R12 to R15; x19 to x28. */
 enum { PF_X86_KEPT = 1 << PF_X86_RBX | 1 << PF_X86_RBP | 0xf << 12, PF_ARM64_KEPT = 0x3ff << 19 };
 

@@ -289,8 +289,12 @@ static int walk(struct pf_puc_unwinder *w, const struct pf_puc_thread *t)
 			u->failed = failed;
 			return 1;
 		}
-		if (u->n == 0 && c.place.kind == PF_PLACE_C)
+		if (u->n == 0 && c.place.kind == PF_PLACE_C) {
 			u->state = PF_AT_C;
+			w->collects = pf_puc_collects(w, t, c.place.function);
+		}
+		if (u->n == 0 && w->collects)
+			u->state = PF_AT_GC;
 		c.place.thread = t->at;
 		if (emit(w, &c.place))
 			return 1;

@@ -24,6 +24,12 @@ struct pf_puc_pc {
 
 struct pf_code;
 
+/* The addresses of code. */
+struct pf_puc_code {
+	uint64_t from, end; /* 0: unknown */
+};
+enum { PF_PUC_COLLECTORS = 2 };
+
 struct pf_puc_layout {
 	uint8_t pointer; /* size of a pointer */
 	/* While the stack is reallocated, the calls hold offsets instead of pointers (since 5.4.5). */
@@ -34,6 +40,10 @@ struct pf_puc_layout {
 		uint8_t unknown; /* this is another build of the interpreter, so that its loop is somewhere else */
 		struct pf_puc_pc running, called; /* while it runs itself, and while it has called a C function */
 	} loop;
+	struct {
+		struct pf_puc_code functions[PF_PUC_COLLECTORS]; /* they call all that collects garbage, and nothing else */
+		struct pf_puc_code loop; /* the interpreter's loop, where savedpc is always right too */
+	} collector;
 	struct { /* lua_State */
 		uint16_t type, status; /* bytes */
 		uint16_t global, ci, stack, error;

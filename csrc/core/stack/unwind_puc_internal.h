@@ -19,6 +19,7 @@ struct pf_puc_unwinder {
 	struct pf_unwound *u;
 	uint64_t global;
 	int stopped;
+	int collects; /* the thread collects garbage */
 	/* Some words of the C stack. */
 	uint64_t words_at;
 	unsigned words;
@@ -90,6 +91,8 @@ static inline int pf_puc_stack_word(struct pf_puc_unwinder *w, uint64_t address,
 	return 0;
 }
 
+/* Does the thread collect garbage for its innermost function? c_function: its code if that is a C function, else 0 */
+int pf_puc_collects(struct pf_puc_unwinder *w, const struct pf_puc_thread *t, uint64_t c_function);
 /* The pc in the innermost function: the address after the running instruction. saved: the pc that Lua saved last */
 uint64_t pf_puc_live_pc(struct pf_puc_unwinder *w, const struct pf_puc_thread *t, const uint8_t *proto, uint64_t saved);
 /* The pc in the frame of the interpreter's loop; else the saved one. */

@@ -8,16 +8,26 @@
 
 enum { IR_GUARD = 0x80, IR_LAST_COMPARISON = 9, IR_PHI = 19, IR_RENAME = 20 };
 
-/* Is a single comparison all that the trace has between this snapshot and the next? */
+/* Are the instructions of the trace from one reference to another only conversions? The compiler adds them for the trace that follows. */
+static int are_conversions(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t from, uint32_t end)
+{
+	enum { CONVERSION = 10 };
+	const uint32_t most = from + PF_TRACE_SLOTS;
+
+	while (from < end && from < most && v->l->ir_table &&
+	       pf_trace_ir_op(pf_luajit_word(v, t->ir + (uint64_t)from * PF_TRACE_IR_SIZE)) == (unsigned)v->l->ir_table + CONVERSION)
+		from++;
+	return from == end;
+}
+
+/* Does the trace have only a comparison, and conversions after it, between this snapshot and the next? */
 static int is_comparison(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s, uint32_t next_ref)
 {
 	uint16_t type;
 
-	if (next_ref && next_ref != s->ref + 1)
-		return 0;
 	if (!pf_luajit_read(v, &type, t->ir + (uint64_t)s->ref * PF_TRACE_IR_SIZE + 4, sizeof type))
 		return 0;
-	return type & IR_GUARD && type >> 8 <= IR_LAST_COMPARISON;
+	return type & IR_GUARD && type >> 8 <= IR_LAST_COMPARISON && (!next_ref || are_conversions(v, t, s->ref + 1, next_ref));
 }
 
 int pf_trace_begins_with_comparison(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s)
@@ -75,6 +85,52 @@ int pf_trace_next_snapshot(const struct pf_luajit_view *v, const struct pf_trace
 	return there;
 }
 
+/* Walk from an instruction to the jump of snapshot k (s), whose part of the trace is a single comparison. Each of the next snapshots for
+ * which this holds too, with the same target, stands for one more jump to that target. */
+static struct pf_trace_walk walk_to_jump(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
+					 const struct pf_snapshot *s, uint64_t from)
+{
+	enum { JUMPS_MOST = 16 };
+	const uint64_t to = s->pc;
+	struct pf_trace_slots slots;
+	struct pf_snapshot at = *s, next = *s;
+	uint64_t beyond = 0;
+	unsigned more = 0;
+
+	for (unsigned i = 0; i < JUMPS_MOST && k + 1 < t->snapshots_n && pf_trace_read_snapshot(v, t, ++k, &next); i++, at = next) {
+		if (at.pc != to || at.base != s->base || !is_comparison(v, t, &at, next.ref))
+			break;
+		more = i;
+		if (next.base == s->base) {
+			beyond = next.pc;
+			continue;
+		}
+		beyond = 0;
+		if (next.base > s->base) {
+			pf_trace_read_slots(v, t, &next, &slots);
+			beyond = pf_trace_return_address(v, &next, &slots, s->base);
+		}
+		beyond -= beyond ? PF_LUAJIT_INSTRUCTION : 0;
+		break;
+	}
+	return pf_trace_walk_to_jump(v, f, from, to, beyond, more);
+}
+
+/* A comparison of numbers calls nothing. If the walk to its jump has calls on several lines, leave out those of the comparison's line. */
+static void leave_comparison(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint64_t from,
+			     const struct pf_snapshot *comparison, struct pf_trace_walk *w)
+{
+	enum { TYPE = 0x1f, NUMBER = 14 };
+	const uint64_t at = w->last - PF_LUAJIT_INSTRUCTION, word = pf_luajit_word(v, t->ir + (uint64_t)comparison->ref * PF_TRACE_IR_SIZE);
+
+	if (w->found && w->stretch.calls.first != w->stretch.calls.last && (word >> 32 & TYPE) == NUMBER && at > from) {
+		const struct pf_trace_walk before = pf_trace_walk(v, f, from, PF_TRACE_AT, at);
+
+		if (before.found)
+			w->stretch.calls = before.stretch.calls;
+	}
+}
+
 /* Find the jump of snapshot k: the snapshot's address is one of its targets, and the code before leads to it. */
 static uint64_t find_jump(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
 			  const struct pf_snapshot *s, uint64_t actual)
@@ -83,13 +139,13 @@ static uint64_t find_jump(const struct pf_luajit_view *v, const struct pf_trace 
 	struct pf_snapshot previous;
 	struct pf_trace_walk w;
 
-	if (actual && pf_luajit_holds(f, s->pc) && pf_trace_target(before, pf_trace_instruction(v, before)) == actual)
+	if (actual && pf_luajit_holds(f, s->pc) && pf_trace_jump(v->l, before, pf_trace_instruction(v, before)) == actual)
 		return before;
-	if (actual && pf_luajit_holds(f, actual) && pf_trace_target(before_actual, pf_trace_instruction(v, before_actual)) == s->pc)
+	if (actual && pf_luajit_holds(f, actual) && pf_trace_jump(v->l, before_actual, pf_trace_instruction(v, before_actual)) == s->pc)
 		return before_actual;
 	if (k == 0 || !pf_trace_read_snapshot(v, t, k - 1, &previous) || previous.base != s->base)
 		return 0;
-	w = pf_trace_walk(v, f, previous.pc, PF_TRACE_AFTER_JUMP_TO, s->pc);
+	w = walk_to_jump(v, t, f, k, s, previous.pc);
 	return w.found ? w.last : 0;
 }
 
@@ -107,7 +163,7 @@ static uint64_t other_target(const struct pf_luajit_view *v, const struct pf_tra
 	*jump = w.last;
 	if (!w.found)
 		return 0;
-	return *jump + PF_LUAJIT_INSTRUCTION == s->pc ? pf_trace_target(*jump, pf_trace_instruction(v, *jump)) : *jump + PF_LUAJIT_INSTRUCTION;
+	return *jump + PF_LUAJIT_INSTRUCTION == s->pc ? pf_trace_jump(v->l, *jump, pf_trace_instruction(v, *jump)) : *jump + PF_LUAJIT_INSTRUCTION;
 }
 
 /* The compiler may drop the snapshot after a jump. Then the jump's snapshot also stands for the code that follows, from the jump
@@ -187,7 +243,9 @@ struct pf_trace_stretch pf_trace_lines(const struct pf_luajit_view *v, const str
 
 		next_pc(v, t, following, &after, &after_there);
 		jumps = after_there && is_comparison(v, t, &next, following + 1 < t->snapshots_n ? after.ref : 0);
-		w = pf_trace_walk(v, f, s->pc, jumps ? PF_TRACE_AFTER_JUMP_TO : PF_TRACE_AT, next.pc);
+		w = jumps ? walk_to_jump(v, t, f, following, &next, s->pc) : pf_trace_walk(v, f, s->pc, PF_TRACE_AT, next.pc);
+		if (jumps)
+			leave_comparison(v, t, f, s->pc, &next, &w);
 		to = jumps ? w.last : next.pc;
 	}
 	if (w.found && pf_trace_goes_round(v, t, f, s, &next, to, &loop) && loop.often)
@@ -221,8 +279,7 @@ static uint64_t where_line_changes(const struct pf_luajit_view *v, const struct 
 
 		if (pf_luajit_line(v, f, pc + PF_LUAJIT_INSTRUCTION) != line)
 			return pc;
-		if (op == l->op_jump || (op >= l->op_return_first && op <= l->op_return_last) ||
-		    (op >= l->op_tailcall_first && op <= l->op_tailcall_last))
+		if (op == l->op_jump || pf_trace_returns(l, op))
 			return 0;
 	}
 	return 0;

@@ -8,19 +8,38 @@ static int may_allocate(const struct pf_luajit_layout *l, uint8_t op)
 	return op == l->op_table || op == l->op_filled_table || op == l->op_concatenate || (op >= l->op_call_first && op <= l->op_call_last);
 }
 
+/* Have the opcodes the order of LuaJIT 2.1? */
+static int has_known_order(const struct pf_luajit_layout *l)
+{
+	enum { TABLE = 14, FILLED_TABLE = 15, CALL = 27 };
+
+	return l->op_table - l->op_concatenate == TABLE && l->op_filled_table - l->op_concatenate == FILLED_TABLE &&
+	       l->op_call_first - l->op_concatenate == CALL;
+}
+
+uint64_t pf_trace_jump(const struct pf_luajit_layout *l, uint64_t pc, uint32_t code)
+{
+	enum { CLOSE = 12 };
+	const int op = code & 0xff;
+
+	/* Other jumps are those that close upvalues, counted from `..`, and those that begin a loop of `pairs`, before the first return. */
+	if (has_known_order(l) && op != l->op_jump && !pf_trace_is_loop(l, code) && op != l->op_concatenate + CLOSE && op != l->op_return_first - 1)
+		return 0;
+	return pf_trace_target(pc, code);
+}
+
 /* Can compiled code call C code for this instruction? Not for those that compare for equality, move, compute (except % and ^), load
  * a constant or a table's field, jump or return, except by the metamethods of some operators. Opcodes are counted from that of `..`. */
 static int may_call(const struct pf_luajit_view *v, uint8_t op)
 {
 	enum { LAST_ORDER = 3, LAST_EQUALITY = 5, MINUS = -18, LENGTH = -17, ADD = -16, POWER = -1, MODULO = 4, OPERATORS = 5, UPVALUE = 7,
-	       TABLE = 14, FILLED_TABLE = 15, GLOBAL = 16, FIRST_INDEX = 18, LAST_INDEX = 21, CALL = 27 };
+	       GLOBAL = 16, FIRST_INDEX = 18, LAST_INDEX = 21 };
 	const struct pf_luajit_layout *l = v->l;
 	const unsigned operators = v->memo->operators;
 	const int at = op - l->op_concatenate;
 
-	if (l->op_table - l->op_concatenate != TABLE || l->op_filled_table - l->op_concatenate != FILLED_TABLE ||
-	    l->op_call_first - l->op_concatenate != CALL)
-		return 1; /* the opcodes have another order */
+	if (!has_known_order(l))
+		return 1;
 	if (at == MINUS)
 		return (operators & PF_TRACE_MINUS) != 0;
 	if (at < LENGTH)
@@ -104,16 +123,17 @@ static int is_branch(const struct pf_luajit_view *v, const struct pf_luajit_func
 	enum { LAST_COMPARISON = -23 };
 
 	if ((code & 0xff) != v->l->op_jump)
-		return pf_luajit_holds(f, pf_trace_target(pc, code) + PF_LUAJIT_INSTRUCTION);
+		return pf_luajit_holds(f, pf_trace_jump(v->l, pc, code) + PF_LUAJIT_INSTRUCTION);
 	pc -= PF_LUAJIT_INSTRUCTION;
 	return pc > f->code && (int)(pf_trace_instruction(v, pc) & 0xff) - v->l->op_concatenate <= LAST_COMPARISON;
 }
 
 /* Follow the code of f from an instruction on. Forward jumps are not taken, so both branches count. Unconditional backward jumps
  * are taken, and the first `back` conditional ones. If the code leaves a loop in which it began, all lines of the loop count: the
- * compiler unrolls short loops, and drops the exits that are not needed, so the loop may have run again. */
+ * compiler unrolls short loops, and drops the exits that are not needed, so the loop may have run again. If several jumps have the
+ * target, the walk passes `more` of them. It ends early at a jump that leads to the instruction `beyond`, or over it. */
 static struct pf_trace_walk follow(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, enum pf_trace_stop how,
-				   uint64_t to, unsigned back)
+				   uint64_t to, unsigned back, unsigned more, uint64_t beyond)
 {
 	const struct pf_luajit_layout *l = v->l;
 	struct pf_trace_window codes = {.n = 0}, lines = {.n = 0};
@@ -123,30 +143,36 @@ static struct pf_trace_walk follow(const struct pf_luajit_view *v, const struct 
 	for (unsigned i = 0; i < PF_TRACE_WALK_MOST && pf_luajit_holds(f, from + PF_LUAJIT_INSTRUCTION); i++) {
 		const uint32_t code = pf_trace_window_instruction(v, f, &codes, from);
 		const uint8_t op = code & 0xff;
-		const uint64_t next = from + PF_LUAJIT_INSTRUCTION, jump = pf_trace_target(from, code);
+		const uint64_t next = from + PF_LUAJIT_INSTRUCTION, jump = pf_trace_jump(l, from, code);
 		const enum pf_trace_work work = work_of(l, op);
 
 		if (how == PF_TRACE_AT && from == to && i > 0) {
 			w.found = 1;
 			return w;
 		}
+		if (w.found && from == beyond)
+			return w;
 		add(v, &w, op, line_at(v, f, &lines, next));
 		w.work = work > w.work ? work : w.work;
 		w.last = from;
-		if ((how == PF_TRACE_AFTER && from == to) ||
-		    (how == PF_TRACE_AFTER_JUMP_TO && (next == to || jump == to) && is_branch(v, f, from, code))) {
+		if (how == PF_TRACE_AFTER && from == to) {
 			w.found = 1;
 			return w;
 		}
-		if ((op >= l->op_return_first && op <= l->op_return_last) ||
-		    (op >= l->op_tailcall_first && op <= l->op_tailcall_last)) {
-			w.found = how == PF_TRACE_AT_RETURN;
+		if (how == PF_TRACE_AFTER_JUMP_TO && (next == to || jump == to) && is_branch(v, f, from, code)) {
+			w.found++;
+			if (!more-- || next == beyond || jump == beyond || (jump < beyond && beyond < next))
+				return w;
+		}
+		if (pf_trace_returns(l, op)) {
+			w.found |= how == PF_TRACE_AT_RETURN;
 			return w;
 		}
 		from = next;
-		/* Another instruction's operand is never as large as that of a jump within a function. */
 		if (jump <= f->code || jump >= next)
 			continue;
+		if (how == PF_TRACE_AFTER_JUMP_TO && w.found)
+			return w;
 		if (op == l->op_jump || back > 0) {
 			back -= op != l->op_jump;
 			from = jump;
@@ -157,11 +183,136 @@ static struct pf_trace_walk follow(const struct pf_luajit_view *v, const struct 
 	return w;
 }
 
+/* --- all paths ---------------------------------------------------------------------------------------------------------- */
+
+enum { REGION = 1024 /* instructions */, BITS = 64, PASSES_MOST = 8 };
+
+/* A set of instructions of a function. Their numbers count from its first instruction. */
+struct region {
+	uint64_t bits[REGION / BITS];
+};
+
+static int has(const struct region *r, uint64_t i)
+{
+	return i < REGION && r->bits[i / BITS] >> i % BITS & 1;
+}
+
+/* Add an instruction. Returns 1 if it is new. */
+static int include(struct region *r, uint64_t i)
+{
+	if (i >= REGION || has(r, i))
+		return 0;
+	r->bits[i / BITS] |= 1ULL << i % BITS;
+	return 1;
+}
+
+/* An instruction: up to two others that may follow it (0: none), and whether the walk ends there. */
+struct step {
+	uint64_t to[2];
+	int ends;
+	uint8_t op;
+};
+
+static struct step step_from(const struct pf_luajit_view *v, const struct pf_luajit_function *f, struct pf_trace_window *codes, uint64_t from,
+			     enum pf_trace_stop how, uint64_t to)
+{
+	const struct pf_luajit_layout *l = v->l;
+	const uint32_t code = pf_trace_window_instruction(v, f, codes, from);
+	const uint64_t next = from + PF_LUAJIT_INSTRUCTION, jump = pf_trace_jump(l, from, code);
+	struct step s = {.op = code & 0xff};
+	const int branches = is_branch(v, f, from, code), returns = pf_trace_returns(l, s.op);
+
+	if (!returns) {
+		s.to[0] = branches || s.op != l->op_jump ? next : 0;
+		s.to[1] = branches || s.op == l->op_jump ? jump : 0;
+	}
+	s.ends = (how == PF_TRACE_AT && (s.to[0] == to || s.to[1] == to)) || (how == PF_TRACE_AFTER && from == to) ||
+		 (how == PF_TRACE_AFTER_JUMP_TO && branches && (next == to || jump == to)) || (how == PF_TRACE_AT_RETURN && returns);
+	return s;
+}
+
+/* Follow all paths that go through the first and the last instruction only once. `follow` does not find the way out of a loop whose only
+ * exit is a jump that it does not take, such as one to the start of an outer loop. */
+static struct pf_trace_walk follow_all(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, enum pf_trace_stop how,
+				       uint64_t to)
+{
+	struct region reached = {{0}}, leading = {{0}};
+	struct pf_trace_window codes = {.n = 0}, lines = {.n = 0};
+	struct pf_trace_walk w = {.found = 0};
+	uint64_t lowest = (from - f->code) / PF_LUAJIT_INSTRUCTION, highest = lowest;
+	const uint64_t first = lowest;
+	unsigned passes = 0; /* a backward jump may reach instructions that the pass has already gone by */
+	int again = pf_luajit_holds(f, from + PF_LUAJIT_INSTRUCTION) && include(&reached, first);
+
+	while (again && passes++ < PASSES_MOST) {
+		again = 0;
+		for (uint64_t i = lowest; i <= highest && i < REGION; i++) {
+			struct step s;
+
+			if (!has(&reached, i))
+				continue;
+			s = step_from(v, f, &codes, f->code + i * PF_LUAJIT_INSTRUCTION, how, to);
+			for (unsigned j = 0; j < 2 && !(s.ends && how != PF_TRACE_AT); j++) {
+				const uint64_t target = (s.to[j] - f->code) / PF_LUAJIT_INSTRUCTION;
+
+				if (s.to[j] <= f->code || !pf_luajit_holds(f, s.to[j] + PF_LUAJIT_INSTRUCTION) || (how == PF_TRACE_AT && s.to[j] == to) ||
+				    !include(&reached, target))
+					continue;
+				again |= target < i;
+				lowest = target < lowest ? target : lowest;
+				highest = target > highest ? target : highest;
+			}
+		}
+	}
+	if (again)
+		return w;
+	for (again = 1, passes = 0; again && passes++ < PASSES_MOST;) {
+		again = 0;
+		for (uint64_t i = highest + 1; i-- > lowest;) {
+			const uint64_t at = f->code + i * PF_LUAJIT_INSTRUCTION;
+			struct step s;
+			int leads;
+
+			if (!has(&reached, i) || has(&leading, i))
+				continue;
+			s = step_from(v, f, &codes, at, how, to);
+			leads = s.ends;
+			for (unsigned j = 0; j < 2; j++)
+				leads |= s.to[j] && s.to[j] != from && has(&leading, (s.to[j] - f->code) / PF_LUAJIT_INSTRUCTION);
+			if (!leads || !include(&leading, i))
+				continue;
+			again = 1;
+			add(v, &w, s.op, line_at(v, f, &lines, at + PF_LUAJIT_INSTRUCTION));
+			w.work = work_of(v->l, s.op) > w.work ? work_of(v->l, s.op) : w.work;
+			if (s.ends)
+				w.last = at;
+		}
+	}
+	w.found = !again && has(&leading, first);
+	return w;
+}
+
 struct pf_trace_walk pf_trace_walk(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, enum pf_trace_stop how, uint64_t to)
 {
-	const struct pf_trace_walk w = follow(v, f, from, how, to, 0);
+	struct pf_trace_walk w = follow(v, f, from, how, to, 0, 0, 0), all;
 
-	return w.found || how == PF_TRACE_AT_RETURN ? w : follow(v, f, from, how, to, 1);
+	if (w.found || how == PF_TRACE_AT_RETURN)
+		return w;
+	w = follow(v, f, from, how, to, 1, 0, 0);
+	all = w.found ? w : follow_all(v, f, from, how, to);
+	return all.found ? all : w;
+}
+
+struct pf_trace_walk pf_trace_walk_to_jump(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, uint64_t to,
+					   uint64_t beyond, unsigned more)
+{
+	for (unsigned back = 0; back < 2; back++) {
+		const int n = follow(v, f, from, PF_TRACE_AFTER_JUMP_TO, to, back, PF_TRACE_WALK_MOST, beyond).found;
+
+		if (n)
+			return follow(v, f, from, PF_TRACE_AFTER_JUMP_TO, to, back, n > (int)more ? (unsigned)n - more - 1 : 0, beyond);
+	}
+	return follow_all(v, f, from, PF_TRACE_AFTER_JUMP_TO, to);
 }
 
 struct pf_luajit_lines pf_trace_calls_between(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, uint64_t to)

@@ -12,12 +12,16 @@ enum pf_trace_stop { PF_TRACE_AT, PF_TRACE_AFTER, PF_TRACE_AFTER_JUMP_TO, PF_TRA
 struct pf_trace_walk {
 	struct pf_trace_stretch stretch;
 	uint64_t last; /* the last instruction */
-	int found;
+	int found;     /* 0: the walk did not find its end. For jumps: how many jumps to the target it met, the last one included */
 	enum pf_trace_work work;
 };
 
 struct pf_trace_walk pf_trace_walk(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, enum pf_trace_stop how,
 				   uint64_t to);
+/* Walk to a jump that may lead to `to`. Several jumps may, such as those of `if a and b`; the last of them may also lead to the
+ * instruction `beyond` (0: not known). The walk ends `more` jumps before the last of them. */
+struct pf_trace_walk pf_trace_walk_to_jump(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, uint64_t to,
+					   uint64_t beyond, unsigned more);
 /* Walk from snapshot k, or from another place s in its code, to where the function returns. If the snapshot is a jump's, walk both
  * branches. */
 struct pf_trace_walk pf_trace_walk_to_return(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
@@ -35,11 +39,20 @@ struct pf_trace_window {
 /* An instruction of the function; if a trace has replaced it, the original one. */
 uint32_t pf_trace_window_instruction(const struct pf_luajit_view *v, const struct pf_luajit_function *f, struct pf_trace_window *w, uint64_t pc);
 
+/* Does an instruction leave its function, by a return or a tail call? */
+static inline int pf_trace_returns(const struct pf_luajit_layout *l, uint8_t op)
+{
+	return (op >= l->op_return_first && op <= l->op_return_last) || (op >= l->op_tailcall_first && op <= l->op_tailcall_last);
+}
+
 /* The target of an instruction that jumps. */
 static inline uint64_t pf_trace_target(uint64_t pc, uint32_t code)
 {
 	return pc + PF_LUAJIT_INSTRUCTION + ((uint64_t)(code >> 16) - PF_TRACE_IR_BIAS) * PF_LUAJIT_INSTRUCTION;
 }
+
+/* The same; 0 if the instruction does not jump. Operands of others may look like targets, as the constant of `x = 32700`. */
+uint64_t pf_trace_jump(const struct pf_luajit_layout *l, uint64_t pc, uint32_t code);
 
 /* --- loops -------------------------------------------------------------------------------------------------------------- */
 

@@ -57,6 +57,26 @@ int px_dwfl_fail(lua_State *L, const char *what)
 	return 3;
 }
 
+/* Open the file that a process has mapped at an address, though its name was deleted. The kernel lets root do so. */
+static int open_mapped(int pid, Dwarf_Addr base)
+{
+	char path[64], line[4200];
+	unsigned long from, to;
+	int fd = -ENOENT;
+	FILE *maps;
+
+	snprintf(path, sizeof path, "/proc/%d/maps", pid);
+	maps = fopen(path, "re");
+	while (maps && fd == -ENOENT && fgets(line, sizeof line, maps))
+		if (sscanf(line, "%lx-%lx", &from, &to) == 2 && from == base) {
+			snprintf(path, sizeof path, "/proc/%d/map_files/%lx-%lx", pid, from, to);
+			fd = px_open_regular(path, 0);
+		}
+	if (maps)
+		fclose(maps);
+	return fd;
+}
+
 /* A module of a process is in the process's file system, which may be a container's. */
 static int find_elf(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base, char **file_name, Elf **elf)
 {
@@ -66,6 +86,8 @@ static int find_elf(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_A
 	if (pid && name[0] == '/' && strlen(name) < 4096) {
 		snprintf(path, sizeof path, "/proc/%d/root%s", pid, name);
 		fd = px_open_regular(path, 0);
+		if (fd < 0)
+			fd = open_mapped(pid, base);
 		if (fd >= 0) {
 			*file_name = strdup(name);
 			return fd;

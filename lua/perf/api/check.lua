@@ -87,6 +87,10 @@ end
 
 -- The message about an unknown option.
 function M.unknown(name, known)
+  if type(name) == "number" then
+    return ("a table of options has a name for each value, but [%s] has none; there are %s"):format(name,
+      table.concat(require "perf.base.keys"(known), ", "))
+  end
   local hint = M.hint(name, known)
   for own, option in pairs_of(hint == "" and known or {}) do
     for _, word in ipairs(type(option) == "table" and option.row and option.row.also or {}) do
@@ -94,6 +98,32 @@ function M.unknown(name, known)
     end
   end
   return ("unknown option '%s'%s"):format(tostring(name), hint)
+end
+
+-- The names that the table of an event may have.
+local function fields_of_events()
+  local fields = { event = true, modifiers = true, label = true, unit = true, scale = true }
+  for _, row in ipairs(require "perf.core".defs().attr) do fields[row.name] = true end
+  return fields
+end
+
+-- Raise an error if a table of events has options, which belong in the last argument.
+-- @param events the argument
+-- @string name the function's name in perf.api.options
+-- @int position of the argument
+function M.check_no_options(events, name, position)
+  if type(events) ~= "table" or events[1] ~= nil then return end
+  local rows, fields = M.rows(name), nil
+  for key in pairs_of(events) do
+    local hint = type(key) == "string" and M.hint(key, rows) or ""
+    if rows[key] or hint ~= "" then
+      fields = fields or fields_of_events() -- `cgroup` is an option, and also a field
+      if not fields[key] then
+        local what = rows[key] and ("'%s' is an option;"):format(key) or ("unknown option '%s'%s"):format(key, hint)
+        argument.raise(what .. " options are in the last argument", position)
+      end
+    end
+  end
 end
 
 -- The help text of an option, with its possible strings if the text has not the first of them, and its default.
@@ -126,7 +156,8 @@ function M.options(declared, checks, prefix)
   local list, known, needed
 
   local function make()
-    local rows, all, by_name = type(declared) == "table" and declared or require "perf.api.options"[declared], {}, {}
+    local rows, all, by_name = type(declared) == "table" and declared, {}, {}
+    rows = rows or require "perf.base.reclaim".load "perf.api.options"[declared]
     needed = rows.required
     for i, row in ipairs(rows) do
       all[i] = prepare(row, checks and checks[row[1]])
@@ -148,7 +179,9 @@ function M.options(declared, checks, prefix)
   local function mistake(opts)
     if not list then make() end
     local given = opts == nil and not needed and {} or opts
-    if type(given) ~= "table" then return ("table of options expected, got %s"):format(type(opts)) end
+    if type(given) ~= "table" or argument.is_perf(given) then
+      return ("table of options expected, got %s"):format(argument.kind(opts))
+    end
     if is_right(given) then return nil end
     for name in pairs_of(given) do
       if not known[name] then return M.unknown(name, known) end

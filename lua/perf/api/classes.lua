@@ -5,6 +5,7 @@
 local source = { "source", "string", "\"hardware\", \"software\" or \"rusage\"" }
 local totable = { "totable", "()", "Everything as plain tables." }
 local json = { "json", "()", "The table of totable as JSON text." }
+local save_result = { "save", "(path)", "Write it into a file: a name that ends in .html or .json selects the format." }
 local wall = { "wall", "table", "the row of the wall time, with the fields of an event's row" }
 -- Of Groups and Sets:
 local has_record = { "has_record", "()", "Whether a record can be read at once." }
@@ -66,15 +67,19 @@ return {
     { "read", "()", "Counts since the group was opened or last reset." },
     { "measure", "(fn, ...)", "Count while a function runs; return Counts, then the function's results." },
     { "id", "()", "The kernel's id of the leader." },
+    { "each", "()", "Iterate over its Events." },
     { "fd", "()", "The leader's descriptor, for other event loops." },
     { "map", "([options])", "Map the rings of all members." },
     has_record, read_record, records, poll, wake, wake_fd, lost,
     { "close", "()", "Close every event of the group." } },
-  { class = "Set", summary = "One event on many CPUs, threads or cgroups; set[i] is an Event.",
+  { class = "Set", summary = "Events on many CPUs, threads or cgroups; set[i] is an Event.",
     { "enable", "()", "Start counting on every CPU." },
     { "disable", "()", "Stop counting on every CPU." },
-    { "read", "()", "The sum of all counts, as Counts." },
+    { "reset", "()", "Set the counts to zero; the times go on, as they do in the kernel." },
+    { "read", "()", "The sum of the counts of each event, as Counts." },
     { "per_cpu", "()", "The counts of each CPU." },
+    { "measure", "(fn, ...)", "Count while a function runs; return Counts, then the function's results." },
+    { "fds", "()", "The descriptors of its events, for other event loops: one is readable when its event has records." },
     { "map", "([options])", "Map the rings of all events." },
     has_record, read_record, records, poll, wake, wake_fd, lost,
     { "close", "()", "Close every event." } },
@@ -142,7 +147,8 @@ return {
       { "batch", "integer", "the number of calls in a run" },
       source,
       { "overhead", "table", "the subtracted cost, per call, by label" } },
-    totable, json },
+    { "html", "([path], [options])", "Write the distribution of each event as one HTML file." },
+    save_result, totable, json },
   { class = "Comparison", summary = "The result of perf.compare; an array with a row for each event.", fields = {
       wall,
       { "names", "{string,...}", "the baseline, then the others" },
@@ -152,8 +158,9 @@ return {
       source,
       { "least", "number", "the option `least`" },
       { "comparisons", "integer", "the number of comparisons" } },
+    { "html", "([path], [options])", "Write the distributions of all candidates as one HTML file." },
     { "rule", "()", "The rule that decides which differences are real, in one line." },
-    totable, json },
+    save_result, totable, json },
   { class = "Profile", summary = "Weights of an event by Lua stack; prints as the table of top().", fields = {
       { "event", "string", "the event's name" },
       { "unit", "string", "\"ns\" for times, \"bytes\" for alloc and heap, \"\" for counts" },
@@ -180,8 +187,15 @@ return {
         .. "with and without a Lua stack, those that were lost, and the time of the BPF program and its reader (since 0.2.0)" },
       { "blocks", "table", "for alloc and heap: `{allocated_bytes=, allocated_blocks=, freed_bytes=, freed_blocks=}`, exact "
         .. "counts of the Lua state's allocator while it was profiled (since 0.2.0)" },
-      { "timeline_lost", "integer", "with `timeline`: samples that it had no room for" } },
+      { "sources", "table", "the lines of each source file, or their digest if it was read from a file (since 0.2.0)" },
+      { "timeline_lost", "integer", "with `timeline`: the number of samples for which it had no room" },
+      { "events", "{string,...}", "of `perf.load`: the events of the file (since 0.2.0)" },
+      { "damage", "string", "of `perf.load`: why only a part of the file could be read (since 0.2.0)" } },
     { "top", "([n])", "The lines, functions and zones with the largest weight." },
+    { "tree", "([options])", "The stacks as a tree of calls." },
+    { "callers", "(name, [options])", "The callers of a function, as a tree." },
+    { "callees", "(name, [options])", "The callees of a function, as a tree." },
+    { "annotate", "([file], [options])", "The lines of a source file with their weights." },
     { "samples", "()", "Every different stack, the heaviest first." },
     { "timeline", "()", "The single samples, in the order of their times." },
     { "diff", "(before, [n])", "Compare a profile with an earlier one of the same event." },
@@ -189,10 +203,12 @@ return {
     { "flamegraph", "([path], [options])", "Write a profile as a flame graph." },
     { "speedscope", "([path])", "Write a profile for www.speedscope.app." },
     { "pprof", "([path])", "Write a profile for pprof." },
-    { "perf_data", "(path)", "Write a profile as perf.data, and PATH.symbols beside it." } },
+    { "perf_data", "(path)", "Write a profile as perf.data, and PATH.symbols beside it." },
+    { "save", "(path)", "Write a profile into a file; the ending of its name selects the format." },
+    totable, json },
   { class = "Difference", summary = "The difference of two profiles; prints as a table.", fields = {
       { "lines", "{table,...}", "the largest change first: `{name=, before=, after=, before_share=, after_share=, change=, "
-        .. "kind=}`: own weights, their shares of the whole, and the change of the share" },
+        .. "kind=}`: own weights, their shares of the whole, and the change of the share; of alloc and heap, of the weight" },
       { "functions", "{table,...}", "the same by function" } },
     { "flamegraph", "([path])", "The difference as a flame graph." } },
   { class = "Profiler", summary = "Profiles from start to stop.",
@@ -202,6 +218,28 @@ return {
     { "stop", "()", "Stop profiling; return the Profile." },
     { "is_running", "()", "Whether it is running, in this process." },
     { "close", "()", "Close the event." } },
+  { class = "Heap", summary = "A snapshot of all objects of a Lua state; prints as tables of types and paths.", fields = {
+      { "total", "integer", "`collectgarbage \"count\"` at the moment of the snapshot, in bytes" },
+      { "objects", "integer", "the number of objects" },
+      { "garbage", "integer", "the bytes of objects that were dead, but not freed yet" },
+      { "exact", "boolean", "true: the objects and the state's own parts add up to `total`; false: the type "
+        .. "`(unknown)` has the rest" },
+      { "method", "string", "\"structures\": the interpreter's own lists of objects were read" } },
+    { "types", "()", "The objects by type, and the state's own parts." },
+    { "paths", "([n])", "The paths that lead to the most memory." },
+    { "who", "(obj)", "Find what holds an object." },
+    { "diff", "(old, [n])", "Compare with an earlier snapshot." },
+    { "html", "([path], [options])", "Write the snapshot as one HTML page." },
+    { "totable", "()", "The sums and tables as plain tables." },
+    { "json", "()", "The table of totable as JSON text." },
+    { "save", "(path)", "Write the snapshot into a file; the ending of its name selects the format." },
+    { "wait", "([timeout])", "Wait until the snapshot is ready." },
+    { "close", "()", "Free the memory of the snapshot." } },
+  { class = "HeapDifference", summary = "The changes from one Heap to a later one; prints as tables.", fields = {
+      { "total", "integer", "the change of `Heap.total`" },
+      { "types", "{table,...}", "the largest change first: `{type=, count=, bytes=}`, the changes" },
+      { "paths", "{table,...}", "the same by path: `{path=, type=, what=, before=, after=, bytes=}`; `bytes` "
+        .. "is the change of what the path retains" } } },
   { class = "Zone", summary = "A label on samples, which perf.zone began.",
     { "close", "()", "Leave the zone, and return to the one in which it was entered." } },
   { class = "Tracer", summary = "Makes spans, and sends them.", fields = {

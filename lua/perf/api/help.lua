@@ -102,7 +102,10 @@ local function by_value(value)
     end
   end
   local best
+  local metatable = debug.getmetatable(value)
+  local name = type(metatable) == "table" and rawget(metatable, "__name")
   for _, class in ipairs(classes) do
+    if name == "perf." .. class.class then return page_of(class) end -- a class may have fields alone
     local has_all = true
     for _, row in ipairs(class) do
       local ok, method = pcall(function() return value[row[1]] end)

@@ -81,13 +81,16 @@ local min_time = { "min_time", "number", "the least duration of a run in seconds
   .. "0: one call a run", default = 0.005, least = 0 }
 local seed = { "seed", "integer", "the seed of the random order of runs", default = 1, least = 0 }
 
+local bench_events = { "events", "string|table", "as for `perf.measure`, instead of the argument", any = true }
+
 M["perf.bench"] = {
+  bench_events,
   { "repeats", "integer", "runs, 1 or more (default: 30, fewer for a slow function, so that it takes about 3 seconds, but at "
     .. "least 7)", least = 1, also = { "runs", "rounds" } },
   min_time, warmup, seed,
 }
 M["perf.compare"] = {
-  { "events", "string|table", "as for `perf.measure`", any = true },
+  bench_events,
   { "baseline", "string", "the name of the candidate that the others are compared with (default: an array's first; else the "
     .. "one that is named baseline, base, old or before; else the first by name)" },
   { "least", "number", "the smallest share that counts as a difference", default = 0.01, least = 0 },
@@ -95,6 +98,10 @@ M["perf.compare"] = {
     .. "least 12)", least = 1, also = { "runs", "rounds" } },
   warmup, min_time, seed,
 }
+M["Stats:html"] = {
+  { "title", "string", "the page's title (default: the function, and the names of the candidates)" },
+}
+M["Comparison:html"] = M["Stats:html"]
 M["perf.pool"] = {
   { "size", "integer", "threads (default: as many as CPUs)", least = 1, most = 1024,
     what = "a whole number from 1 to 1024" },
@@ -165,8 +172,12 @@ M["perf.record"] = {
     .. "and breakpoints)", least = 1 },
   { "call_graph", "boolean|string", "true or \"fp\": the kernel's callchains; \"dwarf\": registers and 8 KiB of stack for perf "
     .. "report to unwind", oneof = { "fp", "dwarf" }, expected = 'true, "fp" or "dwarf"' },
+  { "filter", "string", "a filter of the events, which are tracepoints then, as for `Event:set_filter` (since 0.2.0)" },
   { "output", "string", "the file", default = "perf.data" },
   mode, build_ids,
+  { "switch_output", "string", "begin a new file when one has this size (\"10M\": B, K, M, G) or age (\"30s\": s, m, h, "
+    .. "d); an older one has the time of its end after its name (since 0.2.0)" },
+  { "switch_max_files", "integer", "the files to keep then, the latest ones (default: all; since 0.2.0)", least = 1 },
   { "during", "{string,...}", "for recordings of a process or of every process: a program and its arguments; it runs "
     .. "meanwhile, and the recording ends with it" },
   { "timeout", "number", "seconds after which the recording ends and the command gets SIGTERM", above = 0, what = "seconds" },
@@ -198,9 +209,35 @@ M["perf.profiler"] = {
   { "filter", "string", "a tracepoint's filter, as for `Event:set_filter`" },
 }
 M["perf.profile"] = M["perf.profiler"]
+M["perf.load"] = {
+  { "event", "string", "which profile of a perf.data file with several events (default: the first)" },
+}
 M["Profile:flamegraph"] = {
-  { "diff", "Profile", "an earlier profile to compare with: frames whose share grew are red, those whose share shrank blue" },
+  { "diff", "Profile", "an earlier profile to compare with: frames whose share grew are red, those whose share shrank "
+    .. "blue; of alloc and heap, those whose bytes did" },
   { "title", "string", "the page's title" },
+}
+
+M["perf.heap"] = {
+  { "fork", "boolean", "true: the child of a fork takes the snapshot, while the program goes on; `Heap:wait` waits for it "
+    .. "(no SIGCHLD comes)", default = false },
+  { "collect", "boolean", "true: collect the garbage first, so that only objects that are alive are left", default = false },
+}
+
+M["Heap:html"] = {
+  { "diff", "Heap", "an earlier snapshot to compare with: the page has a table of what changed" },
+}
+
+local rows = { "n", "integer", "the largest number of rows of the text, the heaviest (default: 50)", least = 1, most = math.huge }
+M["Profile:tree"] = {
+  { "by", "string", "\"function\", or \"line\": a row for each line of a function that has calls or samples",
+    default = "function", oneof = { "function", "line" } },
+  rows,
+}
+M["Profile:callers"], M["Profile:callees"] = M["Profile:tree"], M["Profile:tree"]
+M["Profile:annotate"] = {
+  { "context", "integer", "show only this many lines around those with weight (default: the whole file)", least = 0 },
+  { "colour", "boolean", "true: colours of a terminal, red from 5 % of the weight on, green from 0.5 % on", default = false },
 }
 
 -- Symbols and BPF ----------------------------------------------------------------------------------------------------
@@ -341,11 +378,15 @@ M["resty.perf.start"] = {
   { "blocked", "number", "seconds: a turn of Lua that takes longer is reported, with its stack while it ran (since 0.2.0)",
     least = 0.001, most = 1000 },
   { "timers", "boolean", "(since 0.2.0) true: the timers of each function are a route of their own", default = false },
+  { "heap", "integer", "(since 0.2.0) bytes: watch which memory stays alive, by samples that are so far apart on average; 0: do "
+    .. "not", default = 0, least = 0, most = 2 ^ 40 },
   { "dict", "string", "the name of the lua_shared_dict", default = "perf" },
 }
 M["resty.perf.profile"] = {
   { "workers", "integer|string", "(since 0.2.0) the process id of a worker, or \"all\" (default: this worker)", any = true },
   { "route", "string", "(since 0.2.0) only the samples of requests of this route" },
+  { "period", "integer", "(since 0.2.0) as for `perf.profiler`", least = 1 },
+  { "survived", "integer", "(since 0.2.0) as for `perf.profiler`", least = 0 },
 }
 
 M["resty.perf.status"] = {

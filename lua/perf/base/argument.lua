@@ -1,95 +1,35 @@
--- Argument errors, with the position of the line that called this library.
---
--- An event's name passes through several functions of this library before it is parsed, and their number varies. So the position
--- is not a fixed level: it is that of the first function on the stack that is not part of this library.
-local pairs_of = require "perf.base.pairs"
+-- Checks of arguments. The functions that raise the errors are those of perf.base.mistake, and also fields of this module. Most
+-- programs make no mistake, so perf.base.mistake is loaded at the first use of one of them.
+local reclaim = require "perf.base.reclaim"
 
-local argument = {}
+-- The errors if no descriptor is left to load that module: they name the mistake, without the place.
+local bare = {
+  raise = function(message, arg) error(arg == 0 and message or ("bad argument #%d (%s)"):format(arg or 1, message), 0) end,
+  raisef = function(format, ...) error(("bad argument #1 (%s)"):format(format:format(...)), 0) end,
+  raise_in_method = function(name, message) error(("bad argument to '%s' (%s)"):format(name or "?", message), 0) end,
+  raise_again = function(_, _, _, err) error(err, 0) end,
+  raise_colon = function() error("call perf.NAME with '.', not ':'", 0) end,
+}
 
--- The directory above the library's own files, which are in perf/, resty/perf.lua and resty/perf/.
-local root = (debug.getinfo(1, "S").source or ""):match("^(@.*)perf/base/argument%.lua$")
-
-local function is_ours(source)
-  return source:sub(1, #root) == root and (source:find("^perf/", #root + 1) or source:find("^resty/perf[./]", #root + 1))
-end
+local argument = setmetatable({}, { __index = function(_, name)
+  local ok, mistake = pcall(reclaim.load, "perf.base.mistake")
+  if not ok and bare[name] and tostring(mistake):find("not found", 1, true) then return bare[name] end
+  if not ok then error(mistake, 0) end
+  return mistake[name]
+end })
 
 -- {[function] = name}: functions that a public function calls in tail position, with the name of the public one.
 argument.public_names = setmetatable({}, {__mode = "k"})
 
--- The table of a module, or an empty one: a failed `require` may leave another value in package.loaded.
-local function loaded(module)
-  local found = package.loaded[module]
-  return type(found) == "table" and found or {}
-end
+-- Whether a value is the module perf itself: `perf:open("cycles")` passes it as the first argument.
+function argument.is_perf(v) return v ~= nil and v == package.loaded.perf end
 
-local function key_of(t, fn)
-  for key, value in pairs_of(t) do
-    if value == fn then return key end
-  end
-end
-
--- The name of a function of this library. It is looked up in perf, its modules and resty.perf, since after a tail call (a REPL's
--- `return perf.open "x"`, or the first call of a stub) the stack has no name, or on LuaJIT the caller's. Other functions have the
--- name by which they were called.
-local function name_of(info)
-  local perf = loaded "perf"
-  local name = key_of(perf, info.func) or key_of(loaded "resty.perf", info.func) or argument.public_names[info.func]
-  for _, module in pairs_of(perf) do
-    name = name or type(module) == "table" and key_of(module, info.func)
-  end
-  return name or info.name ~= "?" and info.name or nil
-end
-
--- The position at which the library was called, "FILE:LINE: " or ""; the name of the called function; and whether it is a method.
-local function call_site()
-  local level, where, name, method = 3, "", nil, false
-  while root do
-    local info = debug.getinfo(level, "Slnf")
-    if not info then break end
-    if is_ours(info.source) then
-      name, method = name_of(info), info.namewhat == "method"
-    elseif info.what ~= "C" and info.currentline > 0 then
-      where = ("%s:%d: "):format(info.short_src, info.currentline)
-      break
-    end
-    level = level + 1
-  end
-  return where, name, method
-end
-
--- Raise an error about an argument of the public function that was called.
--- @string message the mistake, with the offending name
--- @int[opt=1] arg the argument's number; 0 for an operand, whose operator is the name, or for a message that is about no argument
--- @string[opt] name the function's name, if it may be called without one (`pcall(tally.take, tally, 1)`)
--- @raise "FILE:LINE: bad argument #ARG to 'FUNCTION' (MESSAGE)"
-function argument.raise(message, arg, name)
-  local where, called = call_site()
-  local number = arg == 0 and "" or " #" .. (arg or 1)
-  if number ~= "" or name then
-    name = name or called
-    message = ("bad argument%s%s (%s)"):format(number, name and " to '" .. name .. "'" or "", message)
-  end
-  error(where .. message, 0)
-end
+-- The type of a value, for messages.
+function argument.kind(v) return argument.is_perf(v) and "the module perf" or type(v) end
 
 -- Raise an error if a function of perf was called with a colon, and so got perf as its first argument.
 function argument.check_dot(first)
-  if first == nil or first ~= package.loaded.perf then return end
-  local where, called = call_site()
-  error(("%scall perf.%s with '.', not ':'"):format(where, called or "NAME"), 0)
-end
-
--- `raise` for a method. Like Lua, do not count the object in a call with a colon.
--- @string name the method's name; nil for the method that was called
--- @int arg the argument's number; the object's is 1
-function argument.raise_in_method(name, message, arg)
-  local where, called, colon = call_site()
-  name = name or called
-  if colon then arg = arg - 1 end
-  if name then
-    message = (arg == 0 and "calling '%s' on bad self (%s)" or "bad argument #" .. arg .. " to '%s' (%s)"):format(name, message)
-  end
-  error(where .. message, 0)
+  if argument.is_perf(first) then argument.raise_colon() end
 end
 
 -- Check the type of an argument.
@@ -105,12 +45,6 @@ function argument.check_timeout(v)
   if v == nil or type(v) == "number" and v == v then return end
   argument.raise(("number of seconds expected, got %s"):format(type(v) == "number" and v or type(v)), 1)
 end
-
--- The argument's number and the message of an error that `raise` or the C API's luaL_argerror made; or nil.
-local function parts(err) return tostring(err):match "bad argument #(%d+)[^(]*%((.*)%)$" end
-
--- The message of an error, without the position and the argument.
-function argument.why(err) return select(2, parts(err)) or tostring(err) end
 
 -- Check that the object of a method call is of its class.
 -- @tab class its metatable
@@ -152,15 +86,8 @@ function argument.check_path(path, name, arg)
   return path
 end
 
-local function raise_again(n, what, err)
-  local arg, why = parts(err)
-  if not arg then error(err, 0) end -- not an argument error: memory ran out
-  if n then argument.raise(what .. why, n) end
-  argument.raise_in_method(what, why, tonumber(arg))
-end
-
-local function result_of(n, what, ok, ...)
-  if not ok then raise_again(n, what, ...) end
+local function result_of(method, n, what, ok, ...)
+  if not ok then argument.raise_again(method, n, what, ...) end
   return ...
 end
 
@@ -169,7 +96,7 @@ end
 -- @param ... its arguments
 -- @return its results
 function argument.call_as_argument(n, what, f, ...)
-  return result_of(n, what, pcall(f, ...))
+  return result_of(nil, n, what, pcall(f, ...))
 end
 
 -- Call a method of the core from a public method, and raise its argument errors as errors of the public one.
@@ -177,7 +104,12 @@ end
 -- @param ... its arguments, the object first
 -- @return its results
 function argument.call_as_method(name, f, ...)
-  return result_of(nil, name, pcall(f, ...))
+  return result_of(name, nil, "", pcall(f, ...))
+end
+
+-- `call_as_argument` for a method; the object is its argument 1.
+function argument.call_as_argument_of_method(name, n, f, ...)
+  return result_of(name, n, "", pcall(f, ...))
 end
 
 -- Whether a value is a function, or has __call.
@@ -191,13 +123,6 @@ end
 -- @int[opt=1] arg, name as for `raise`
 function argument.check_callable(v, arg, name)
   if not argument.is_callable(v) then argument.raise("function expected, got " .. type(v), arg, name) end
-end
-
--- `raise` with a format string.
--- @string format as string.format's
--- @param ... its arguments
-function argument.raisef(format, ...)
-  return argument.raise(format:format(...))
 end
 
 return argument

@@ -102,20 +102,30 @@ function M.metrics(m)
   return M.align(rows)
 end
 
+local sizes = { G = 1e9, M = 1e6, K = 1e3 }
+
+-- The metric that perf stat shows beside an event.
+-- @param e an entry of Counts
+-- @param m the metrics of these Counts
+-- @return the number, its unit and the digits after its point; nil if the event has none
+function M.metric(e, m)
+  local base = e.label:gsub(":%a+$", "")
+  if base == "instructions" and m.ipc then return m.ipc, "insn per cycle", 2 end
+  if base == "branch-misses" and m.branch_miss_rate then return 100 * m.branch_miss_rate, "of all branches", 2 end
+  if base == "cache-misses" and m.cache_miss_rate then return 100 * m.cache_miss_rate, "of all cache refs", 2 end
+  if (base == "cycles" or base == "cpu-cycles") and m.ghz then return m.ghz, "GHz", 3 end
+  if base == "task-clock" and m.cpus_utilized then return m.cpus_utilized, "CPUs utilized", 3 end
+  local rate = m.per_second[e.label]
+  if not rate then return nil end
+  local prefix = M.si(rate):match "%a?$"
+  return rate / (sizes[prefix] or 1), prefix .. "/sec", 2
+end
+
 -- The comment beside one event, as in perf stat.
 local function remark(e, m)
-  local base = e.label:gsub(":%a+$", "")
-  if base == "instructions" and m.ipc then return ("%.2f insn per cycle"):format(m.ipc) end
-  if base == "branch-misses" and m.branch_miss_rate then
-    return ("%.2f%% of all branches"):format(100 * m.branch_miss_rate)
-  end
-  if base == "cache-misses" and m.cache_miss_rate then
-    return ("%.2f%% of all cache refs"):format(100 * m.cache_miss_rate)
-  end
-  if (base == "cycles" or base == "cpu-cycles") and m.ghz then return ("%.3f GHz"):format(m.ghz) end
-  if base == "task-clock" and m.cpus_utilized then return ("%.3f CPUs utilized"):format(m.cpus_utilized) end
-  local rate = m.per_second[e.label]
-  return rate and rate ~= 0 and M.si(rate) .. "/sec" or ""
+  local v, unit, digits = M.metric(e, m)
+  if not v or v == 0 and unit:find "/sec" then return "" end
+  return ("%." .. digits .. "f%s %s"):format(v, unit:find "^of " and "%" or "", unit)
 end
 
 -- The reason why an entry has no value, for its row: of a long one only the beginning, since `remarks` has all of it.
@@ -142,21 +152,27 @@ function M.remarks(entries)
   return table.concat(lines, "\n")
 end
 
+-- The cells of an entry's row in a table like perf stat's: the number, its unit, the label, and a comment.
+function M.cells(e, metrics)
+  local unit, value, note = e.unit or ""
+  if e.value == nil then
+    value, note = e.unsupported and "<not supported>" or "<not counted>", M.reason(e)
+  elseif e.unit == "ns" then
+    value, unit = M.ns(e.value):match "^(%S+) (%S+)$"
+    note = remark(e, metrics)
+  else
+    value, note = M.commas(e.value), remark(e, metrics)
+  end
+  if is_shared(e) then note = note .. (note == "" and "" or "  ") .. share(e) end
+  return value, unit, e.label, note ~= "" and "# " .. note or ""
+end
+
 -- A table like perf stat's.
 function M.counts(entries, wall_ns, source, metrics)
   local rows = {}
   for i, e in ipairs(entries) do
-    local unit, value, note = e.unit or ""
-    if e.value == nil then
-      value, note = e.unsupported and "<not supported>" or "<not counted>", M.reason(e)
-    elseif e.unit == "ns" then
-      value, unit = M.ns(e.value):match "^(%S+) (%S+)$"
-      note = remark(e, metrics)
-    else
-      value, note = M.commas(e.value), remark(e, metrics)
-    end
-    if is_shared(e) then note = note .. (note == "" and "" or "  ") .. share(e) end
-    rows[i] = { "  " .. value, unit, e.label, note ~= "" and "# " .. note or "" }
+    local value, unit, label, note = M.cells(e, metrics)
+    rows[i] = { "  " .. value, unit, label, note }
   end
   local text = M.align(rows, { true })
   local from = source == "rusage" and "   (from the kernel's accounting: perf_event_open is refused here)" or ""

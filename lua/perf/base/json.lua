@@ -111,11 +111,12 @@ end
 
 -- The items of an array or an object from `at` to its closing mark: take(at) parses one, and returns the position after it.
 -- Returns the position after the mark.
-local function items(s, at, close, take)
+local function items(s, at, close, pause, take)
   at = space(s, at)
   if byte(s, at) == close then return at + 1 end
   while true do
     at = space(s, take(at))
+    if pause then pause() end
     local c = byte(s, at)
     if c == close then return at + 1 end
     if c ~= 44 then fail(at, ("',' or '%s' expected"):format(char(close))) end
@@ -125,7 +126,7 @@ end
 
 local value
 
-local function array_at(s, at, depth)
+local function array_at(s, at, depth, pause)
   local list, n = {}, 0
   -- Most of a file is arrays of numbers.
   local close = find(s, "[^%d, \n]", at)
@@ -133,39 +134,40 @@ local function array_at(s, at, depth)
     for digits in sub(s, at, close - 1):gmatch "%d+" do
       n = n + 1
       list[n] = tonumber(digits)
+      if pause and n % 64 == 0 then pause() end
     end
     return list, close + 1
   end
-  return list, items(s, at, 93, function(from)
+  return list, items(s, at, 93, pause, function(from)
     n = n + 1
-    list[n], from = value(s, from, depth)
+    list[n], from = value(s, from, depth, pause)
     return from
   end)
 end
 
-local function object_at(s, at, depth)
+local function object_at(s, at, depth, pause)
   local t = {}
-  return t, items(s, at, 125, function(from)
+  return t, items(s, at, 125, pause, function(from)
     from = space(s, from)
     if byte(s, from) ~= 34 then fail(from, "a name expected") end
     local key
     key, from = string_at(s, from + 1)
     from = space(s, from)
     if byte(s, from) ~= 58 then fail(from, "':' expected") end
-    t[key], from = value(s, from + 1, depth)
+    t[key], from = value(s, from + 1, depth, pause)
     return from
   end)
 end
 
 local words = { ["true"] = true, ["false"] = false }
 
-function value(s, at, depth)
+function value(s, at, depth, pause)
   at = space(s, at)
   local c = byte(s, at)
   if depth > DEEP then fail(at, "nested too deeply") end
   if c == 34 then return string_at(s, at + 1) end
-  if c == 91 then return array_at(s, at + 1, depth + 1) end
-  if c == 123 then return object_at(s, at + 1, depth + 1) end
+  if c == 91 then return array_at(s, at + 1, depth + 1, pause) end
+  if c == 123 then return object_at(s, at + 1, depth + 1, pause) end
   local digits = s:match("^%-?%d+%.?%d*[eE]?[%+%-]?%d*", at)
   if digits and tonumber(digits) then return tonumber(digits), at + #digits end
   local word = s:match("^%l+", at)
@@ -174,10 +176,11 @@ function value(s, at, depth)
 end
 
 -- Decode a text.
+-- @param[opt] pause called now and then
 -- @return the value (nil for null); or nil, message, "EBADMSG"
-function M.decode(text)
+function M.decode(text, pause)
   return attempt.catch(function()
-    local result, at = value(text, 1, 0)
+    local result, at = value(text, 1, 0, pause)
     if space(text, at) <= #text then fail(at, "more than one value") end
     return result
   end)

@@ -39,9 +39,19 @@ local function of_file(number) return (number == 23 or number == 24) and "any" o
 function M.open_file(...) return M.retry(of_file, nil, io.open, ...) end
 
 -- Make room for a descriptor, for a caller that cannot retry when its open fails.
+-- @return if there is none: the message and the errno's symbol
 function M.make_room()
-  local file = M.open_file "/dev/null"
-  if file then file:close() end
+  local file, message, number = M.open_file "/dev/null"
+  if file then file:close() elseif of_file(number) then return message, number == 23 and "ENFILE" or "EMFILE" end
+end
+
+-- Load a module when it is first used. `require` needs a descriptor: without one it would report that the module does not exist.
+-- @return the module
+function M.load(module)
+  local loaded = package.loaded[module]
+  if type(loaded) == "table" then return loaded end
+  M.make_room()
+  return require(module)
 end
 
 return M

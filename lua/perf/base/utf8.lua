@@ -46,6 +46,23 @@ function M.valid(s, mark)
   return table.concat(parts)
 end
 
+local function hex(b) return ("\\x%02x"):format(b) end
+
+-- One line of text: valid UTF-8 without control characters. A byte that belongs to no character is written
+-- \xNN, so that nothing is lost.
+function M.line(s)
+  return (M.valid(s, hex):gsub("%c", function(c) return c == "\n" and "\\n" or c == "\t" and " " or hex(byte(c)) end))
+end
+
+-- Put text with right-to-left letters between U+2068 and U+2069, so that numbers beside it keep their places.
+-- The letters are those from Hebrew to Arabic Extended-A, their presentation forms, and the old scripts of U+10800 and U+1E800.
+function M.isolated(s)
+  if find(s, "[\214-\223]") or find(s, "\224[\160-\163]") or find(s, "\239[\172-\187]") or find(s, "\240[\144\158]") then
+    return "\226\129\168" .. s .. "\226\129\169"
+  end
+  return s
+end
+
 -- The first n characters of a string. A byte that is not UTF-8 counts as one character, since U+FFFD is sent for it.
 function M.cut(s, n)
   if #s <= n then return s end

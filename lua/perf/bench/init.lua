@@ -33,15 +33,28 @@ local CHANCE = 0.01 -- the permitted probability of a false "sure"
 
 -- Arguments -----------------------------------------------------------------------------------------------------------
 
-local check_bench = checks.options "perf.bench"
-
 -- Check a list of events: returns the error as text, or nil.
 local function event_list(v)
   if type(v) ~= "string" and type(v) ~= "table" then return "string or table of events expected, got " .. type(v) end
   if type(v) == "table" and next(v) == nil then return "the list has no event" end
 end
 
+local check_bench = checks.options("perf.bench", { events = event_list })
 local check_compare = checks.options("perf.compare", { events = event_list })
+
+-- The events of an argument, or else of the option `events`, which the other functions do not have.
+-- @int at the position of the options
+-- @return the list of events, the argument that it is, a prefix for messages about it
+local function events_of(events, opts, at)
+  if events ~= nil and opts.events ~= nil then argument.raise("option 'events': there is an argument with events", at) end
+  if events ~= nil then return events, 1, "" end
+  return opts.events, at, "option 'events': "
+end
+
+local function lookup(events, at, prefix)
+  if prefix == "" then return measure.lookup(events) end
+  return argument.call_as_argument(at, prefix, measure.lookup, events)
+end
 
 -- The number of rounds: fewer for slow functions, but at least `few`.
 local function rounds_of(opts, few, seconds)
@@ -124,7 +137,20 @@ end
 -- @treturn string
 function Stats:json() return json.encode(self:totable()) end
 
-argument.check_methods(Stats, "Stats", "totable json", Stats_class)
+--- Write the distribution of each event as one HTML file. It needs no network.
+-- @function Stats:html
+-- @tparam[opt] string path the file; without it the page is returned
+-- @tparam[opt] table options
+-- @treturn string|boolean the page, or true @fails if the file cannot be written
+function Stats:html(path, opts) return require "perf.bench.page".write("Stats", self, path, opts) end
+
+--- Write it into a file: a name that ends in .html or .json selects the format. They are what `html` and `json` return.
+-- @tparam string path
+-- @treturn boolean true @fails if the file cannot be written
+-- @raise for an unknown ending
+function Stats:save(path) return require "perf.bench.page".save(self, path) end
+
+argument.check_methods(Stats, "Stats", "totable json html save", Stats_class)
 
 --- Run a function repeatedly; return the cost of one call, with its spread.
 -- @function perf.bench
@@ -135,15 +161,17 @@ argument.check_methods(Stats, "Stats", "totable json", Stats_class)
 -- @raise for unknown events and options, and for values out of range
 function M.bench(...)
   local events, fn, opts = ...
+  argument.check_dot(events)
   local at = (events ~= nil or fn ~= nil) and 2 or 1
   if argument.is_callable(events) and not argument.is_callable(fn) then
     events, fn, opts, at = nil, events, fn, 1
   end
   local wrong = events ~= nil and event_list(events)
   if wrong then argument.raise(wrong, 1) end
+  checks.check_no_options(events, "perf.bench", 1)
   argument.check_callable(fn, at)
   opts = check_bench(opts, at + 1)
-  local set, message, code = measure.lookup(events)
+  local set, message, code = lookup(events_of(events, opts, at + 1))
   if not set then return nil, message, code end
 
   local candidates, rounds = run.rounds(set, { fn }, settings(opts, 7, 3))
@@ -162,24 +190,39 @@ end
 
 local BASELINES = { "baseline", "base", "old", "before" }
 
--- Check the candidates: their names and functions in order, the baseline first.
-local function check_list(list)
-  if type(list) ~= "table" then argument.raise("table of candidates expected, got " .. type(list), 1) end
+-- Whether a name comes before another one: "f2" comes before "f10".
+local function before(a, b)
+  local function key(name) return (name:gsub("%d+", function(digits) return ("0"):rep(20 - #digits) .. digits end)) end
+  local x, y = key(a), key(b)
+  return x < y or x == y and a < b
 end
 
-local function check_candidates(list, baseline)
+-- Check the candidates: their names and functions in order, the baseline first.
+local function check_list(list, at)
+  if type(list) ~= "table" then argument.raise("table of candidates expected, got " .. type(list), at) end
+end
+
+-- Whether the first argument of `compare` is events rather than candidates, which are functions, or arrays with one.
+local function names_events(v)
+  if type(v) ~= "table" then return type(v) == "string" end
+  local first = v[1]
+  return type(first) == "string" or type(first) == "table" and not argument.is_callable(first) and first[1] == nil
+    or first == nil and (type(v.event) == "string" or v.type ~= nil and not argument.is_callable(v.type))
+end
+
+local function check_candidates(list, baseline, at)
   local names, fns = {}, {}
   local function add(name, fn)
-    if type(name) ~= "string" then argument.raise("a candidate's name: string expected, got " .. type(name), 1) end
+    if type(name) ~= "string" then argument.raise("a candidate's name: string expected, got " .. type(name), at) end
     if not argument.is_callable(fn) then
-      argument.raise(("candidate '%s': function expected, got %s"):format(name, type(fn)), 1)
+      argument.raise(("candidate '%s': function expected, got %s"):format(name, type(fn)), at)
     end
-    if fns[name] then argument.raise(("two candidates are named '%s'"):format(name), 1) end
+    if fns[name] then argument.raise(("two candidates are named '%s'"):format(name), at) end
     names[#names + 1], fns[name] = name, fn
   end
   for i, pair in ipairs(list) do
     if type(pair) ~= "table" then
-      argument.raise(("candidate %d: {name, function} expected, got %s"):format(i, type(pair)), 1)
+      argument.raise(("candidate %d: {name, function} expected, got %s"):format(i, type(pair)), at)
     end
     add(pair[1], pair[2])
   end
@@ -188,13 +231,13 @@ local function check_candidates(list, baseline)
     if not ordered then
       add(name, fn)
     elseif type(name) ~= "number" then
-      argument.raise(("unknown field '%s' in an array of candidates"):format(tostring(name)), 1)
+      argument.raise(("unknown field '%s' in an array of candidates"):format(tostring(name)), at)
     end
   end
-  if #names < 2 then argument.raise("a comparison needs two candidates", 1) end
-  if not ordered then table.sort(names) end
+  if #names < 2 then argument.raise("a comparison needs two candidates", at) end
+  if not ordered then table.sort(names, before) end
   if baseline and not fns[baseline] then
-    argument.raise(("option 'baseline': no candidate is named '%s'"):format(baseline), 2)
+    argument.raise(("option 'baseline': no candidate is named '%s'"):format(baseline), at + 1)
   end
   if not baseline and not ordered then
     for _, name in ipairs(BASELINES) do baseline = baseline or (fns[name] and name) end
@@ -291,7 +334,21 @@ end
 -- @treturn string
 function Comparison:json() return json.encode(self:totable()) end
 
-argument.check_methods(Comparison, "Comparison", "rule totable json", Comparison_class)
+--- Write the distributions of all candidates as one HTML file. It needs no network. Each event has one scale, and real
+-- differences are marked.
+-- @function Comparison:html
+-- @tparam[opt] string path the file; without it the page is returned
+-- @tparam[opt] table options
+-- @treturn string|boolean the page, or true @fails if the file cannot be written
+function Comparison:html(path, opts) return require "perf.bench.page".write("Comparison", self, path, opts) end
+
+--- Write it into a file: a name that ends in .html or .json selects the format. They are what `html` and `json` return.
+-- @tparam string path
+-- @treturn boolean true @fails if the file cannot be written
+-- @raise for an unknown ending
+function Comparison:save(path) return require "perf.bench.page".save(self, path) end
+
+argument.check_methods(Comparison, "Comparison", "rule totable json html save", Comparison_class)
 
 -- One row: the statistics of every candidate, and its comparison with the baseline.
 local function row_from(names, samples, differences)
@@ -319,27 +376,34 @@ local function row_from(names, samples, differences)
 end
 
 --- Run functions in turns; return a Comparison: which differences are real.
+-- @tparam[opt] string|table events as in `perf.measure`; without it the best events of the machine
 -- @tparam table candidates `{name = function, ...}`, or an array of `{name, function}` to keep its order; two or more
 -- @tparam[opt] table options
 -- @treturn Comparison @fails when the machine refuses an event
 -- @raise for unknown events and options, and for values out of range; a candidate's error is raised unchanged
-function M.compare(candidates, opts)
-  check_list(candidates)
-  opts = check_compare(opts, 2)
-  local names, fns = check_candidates(candidates, opts.baseline)
-  local set, message, code = argument.call_as_argument(2, "option 'events': ", measure.lookup, opts.events)
+function M.compare(...)
+  local events, candidates, opts = ...
+  argument.check_dot(events)
+  local at = 2
+  if type(candidates) ~= "table" or not names_events(events) then
+    events, candidates, opts, at = nil, events, candidates, 1
+  end
+  check_list(candidates, at)
+  opts = check_compare(opts, at + 1)
+  local names, fns = check_candidates(candidates, opts.baseline, at)
+  local set, message, code = lookup(events_of(events, opts, at + 1))
   if not set then return nil, message, code end
 
   local list = {}
   for i, name in ipairs(names) do list[i] = fns[name] end
   local ran, rounds = run.rounds(set, list, settings(opts, 12, 6))
-  local at, source = places(ran[1])
+  local order, source = places(ran[1])
   local result = { names = names, baseline = names[1], n = rounds, batch = {}, source = source,
     least = opts.least }
   for i, name in ipairs(names) do result.batch[name] = ran[i].batch end
 
   local differences = {}
-  for i, place in ipairs(at) do
+  for i, place in ipairs(order) do
     local samples = {}
     for k, name in ipairs(names) do samples[name] = run.samples(ran[k], place) end
     local row = row_from(names, samples, differences)

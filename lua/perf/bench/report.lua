@@ -1,5 +1,8 @@
--- Tables of perf.bench and perf.compare.
+-- Tables of perf.bench and perf.compare, with a line of blocks for each distribution.
 local format = require "perf.base.format"
+local pairs_of = require "perf.base.pairs"
+local strips = require "perf.bench.strips"
+local unicode = require "perf.base.utf8"
 
 local M = {}
 
@@ -42,8 +45,26 @@ local quantity = M.quantity
 
 local function title(row) return row.label == "wall" and "wall time" or row.label end
 
+M.title = title
+
 local function interval(lo, hi, show)
   return show(lo) .. " .. " .. show(hi)
+end
+
+-- The median distance from the median: as a share of the median, or as a value if the share says nothing.
+function M.spread(row, unit)
+  if row.mad ~= 0 and row.mad <= abs(row.median) then return ("%.1f %%"):format(100 * row.mad / abs(row.median)) end
+  return quantity(row.mad, unit)
+end
+
+-- Returns the explanation of values below 0, if a row has any.
+-- @tparam {table,...} list statistics
+function M.near_zero(list)
+  for _, v in ipairs(list) do
+    if v.min and v.min < 0 then
+      return "below 0: within the precision of measuring it is 0; in that run, the empty loop that is subtracted cost more"
+    end
+  end
 end
 
 -- Fill the row of an event that was never counted with blanks. The reason is printed below the table.
@@ -60,48 +81,67 @@ local function share_note(row, notes)
   end
 end
 
-local function finish(lines, rows, right, notes)
+local function finish(lines, rows, right, pictures, notes)
   lines[#lines + 1] = ""
   lines[#lines + 1] = format.align(rows, right)
+  local picture = strips.text(pictures)
+  if picture then lines[#lines + 1] = "\n" .. picture end
   if #notes > 0 then lines[#lines + 1] = "" end
   for _, note in ipairs(notes) do lines[#lines + 1] = note end
   return table.concat(lines, "\n")
 end
 
 -- perf.bench's result as a table.
+-- @tparam[opt] boolean utf8 whether blocks can be shown (default: as the environment says)
 -- @treturn string
-function M.bench(s)
-  local rows, notes = { { "", "median", "95 % interval", "mean", "spread", "min", "max" } }, {}
+function M.bench(s, utf8)
+  local rows, notes, pictures, least = { { "", "median", "95 % interval", "mean", "spread", "min", "max" } }, {}, {}, {}
+  if utf8 == nil then utf8 = strips.is_utf8() end
   for i = 0, #s do
     local row = i == 0 and s.wall or s[i]
     if row.why then
       rows[#rows + 1] = { title(row), blank_row(row, notes) }
     else
       local function show(v) return quantity(v, row.unit) end
-      local spread = show(row.mad)
-      if row.mad ~= 0 and row.mad <= abs(row.median) then
-        spread = ("%.1f %%"):format(100 * row.mad / abs(row.median))
-      end
-      rows[#rows + 1] = { title(row), show(row.median), interval(row.ci[1], row.ci[2], show), show(row.mean), spread,
+      rows[#rows + 1] = { title(row), show(row.median), interval(row.ci[1], row.ci[2], show), show(row.mean),
+        M.spread(row, row.unit),
         show(row.min), show(row.max) }
+      strips.add(pictures, title(row), { row }, show, utf8)
       share_note(row, notes)
+      least[#least + 1] = row
     end
   end
+  notes[#notes + 1] = M.near_zero(least)
   if s.n < 6 then
     notes[#notes + 1] = ("%d runs are too few for 95 %%: the interval is from the smallest to the largest value"):format(s.n)
   end
-  local head = ("%s of %s; per call, less the %s of the loop and of measuring"):format(format.count(s.n, "run"),
-    format.count(s.batch, "call"), quantity(s.overhead.wall, "ns"))
-  return finish({ head }, rows, { false, true, true, true, true, true, true }, notes)
+  return finish({ M.head_of_bench(s) }, rows, { false, true, true, true, true, true, true }, pictures, notes)
 end
 
--- "30 runs of 100 calls each", or the numbers of calls by name if they differ.
+-- Returns a line about the runs.
+function M.head_of_bench(s)
+  return ("%s of %s; per call, less the %s of the loop and of measuring"):format(format.count(s.n, "run"),
+    format.count(s.batch, "call"), quantity(s.overhead.wall, "ns"))
+end
+
+local MANY, LONG = 4, 100 -- a heading has room for so many candidates, and characters of their names
+
+-- The heading of a comparison's page.
+function M.title_of_compare(c)
+  local names = unicode.line(table.concat(c.names, ", "))
+  if #c.names > MANY or unicode.cut(names, LONG) ~= names then return ("perf.compare: %d candidates"):format(#c.names) end
+  return "perf.compare: " .. names
+end
+
+-- "30 runs of 100 calls each"; if the numbers of calls differ, each with its name, or for many candidates their range.
 local function runs_of(c)
-  local same, sizes = true, {}
+  local same, sizes, fewest, most = true, {}, math.huge, 0
   for i, name in ipairs(c.names) do
-    same = same and c.batch[name] == c.batch[c.baseline]
-    sizes[i] = name .. " " .. format.commas(c.batch[name])
+    local batch = c.batch[name]
+    same, fewest, most = same and batch == c.batch[c.baseline], math.min(fewest, batch), math.max(most, batch)
+    sizes[i] = unicode.isolated(unicode.line(name)) .. " " .. format.commas(batch)
   end
+  if #sizes > MANY then sizes = { format.commas(fewest) .. " to " .. format.commas(most) } end
   if same then return ("%s of %s each"):format(format.count(c.n, "run"), format.count(c.batch[c.baseline], "call")) end
   return ("%s each (calls in a run: %s)"):format(format.count(c.n, "run"), table.concat(sizes, ", "))
 end
@@ -115,12 +155,19 @@ local function ratio_note(row, name, v, first, notes)
   end
 end
 
--- perf.compare's result as a table.
+function M.head_of_compare(c)
+  return runs_of(c) .. ", in turns; medians per call, less the cost of the loop and of measuring"
+end
+
+-- perf.compare's result as a table. The wall time and the events with real differences are drawn.
+-- @tparam[opt] boolean utf8 as for `bench`
 -- @treturn string
-function M.compare(c)
-  local two, notes = #c.names == 2, {}
+function M.compare(c, utf8)
+  local two, notes, pictures, least = #c.names == 2, {}, {}, {}
+  if utf8 == nil then utf8 = strips.is_utf8() end
   local head, right = { "" }, { false }
   for i, name in ipairs(c.names) do
+    name = unicode.isolated(unicode.line(name))
     head[#head + 1], right[#right + 1] = name, true
     if i > 1 then
       if two then
@@ -134,9 +181,11 @@ function M.compare(c)
   local function times(v) return ("%.2f"):format(v) end
   for i = 0, #c do
     local row = i == 0 and c.wall or c[i]
-    local cells = { title(row) }
+    for _, v in pairs_of(row.candidates) do least[#least + 1] = v end
+    local cells, drawn, real = { title(row) }, {}, i == 0
     for k, name in ipairs(c.names) do
       local v = row.candidates[name]
+      drawn[k], real = { name = unicode.isolated(unicode.line(name)), values = v.values }, real or v.real
       cells[#cells + 1] = v.why and "-" or quantity(v.median, row.unit)
       if k > 1 then
         if two then
@@ -151,9 +200,11 @@ function M.compare(c)
     if first.why then blank_row({ label = row.label, why = first.why }, notes) end
     share_note({ label = row.label, share = row.share, note = row.note }, notes)
     rows[#rows + 1] = cells
+    if real then strips.add(pictures, title(row), drawn, function(v) return quantity(v, row.unit) end, utf8) end
   end
+  notes[#notes + 1] = M.near_zero(least)
   notes[#notes + 1] = c:rule()
-  return finish({ runs_of(c) .. ", in turns; medians per call, less the cost of the loop and of measuring" }, rows, right, notes)
+  return finish({ M.head_of_compare(c) }, rows, right, pictures, notes)
 end
 
 return M

@@ -8,24 +8,47 @@ local host = require "perf.kernel.host"
 
 local M = {}
 
+-- Return as text what the process lacks to load a program; nil if nothing is known to be missing.
+local function lacks()
+  if host.in_user_namespace() then
+    return "it is loaded in a user namespace, whose capabilities do not count: run this outside of that"
+  end
+  local missing = {}
+  for _, name in ipairs { "bpf", "perfmon" } do
+    if not (host.has_capability(name) or host.has_capability "sys_admin") then missing[#missing + 1] = "CAP_" .. name:upper() end
+  end
+  if not missing[1] then return nil end
+  return ("loading needs root, or CAP_BPF with CAP_PERFMON; this process lacks %s: %s"):format(table.concat(missing, " and "),
+    core.euid() == 0 and "its container has to allow that" or "setcap cap_bpf,cap_perfmon+ep on the interpreter")
+end
+
+-- The kernel's lockdown mode, if it keeps programs from reading the kernel's memory.
+local function locked_down()
+  local modes = host.line "/sys/kernel/security/lockdown" or ""
+  if modes:find("[confidentiality]", 1, true) then return "the kernel's lockdown mode is confidentiality; integrity allows it" end
+end
+
+-- Why a process that may load programs is refused.
+local function refuser()
+  if locked_down() then return locked_down() end
+  if host.seccomp() == 2 then return "a seccomp filter, such as a container's, refuses bpf(2)" end
+  local soft = core.rlimit "memlock"
+  return ("root is refused too: a security module, or, before Linux 5.11, too little locked memory (ulimit -l is %s kB)")
+    :format(soft == math.huge and "unlimited" or ("%.0f"):format(soft / 1024))
+end
+
 -- A remedy for a refusal, or nil.
-local function hint(code, verifier)
-  if code == "EPERM" then
-    if core.euid() ~= 0 then
-      local level = host.line "/proc/sys/kernel/unprivileged_bpf_disabled"
-      return "loading needs root, or CAP_BPF with CAP_PERFMON (setcap cap_bpf,cap_perfmon+ep on the interpreter)"
-        .. (level and "; kernel.unprivileged_bpf_disabled is " .. level or "")
-    end
-    local soft = core.rlimit "memlock"
-    return "root is refused too: a container without CAP_BPF, its seccomp filter, the kernel's lockdown mode, or, before "
-      .. ("Linux 5.11, too little locked memory (ulimit -l is %s kB)")
-        :format(soft == math.huge and "unlimited" or ("%.0f"):format(soft / 1024))
+local function hint(code, verifier, log)
+  if log:find "valid kernel BTF" then
+    return "this kernel does not describe its types: /sys/kernel/btf/vmlinux, by CONFIG_DEBUG_INFO_BTF"
+  elseif code == "EPERM" then
+    return lacks() or refuser()
   elseif code == "ENOEXEC" then
     return "not a BPF object file: compile with clang -O2 -g -target bpf -c"
   elseif code == "ENOSYS" then
     return "this kernel has no bpf(2), or a seccomp filter hides it"
   elseif verifier then
-    return "the kernel's verifier refused a program"
+    return locked_down() or "the kernel's verifier refused a program"
   elseif code == "EINVAL" or code == "E2BIG" then
     return "a program or map that this kernel does not know"
   end
@@ -34,13 +57,14 @@ end
 -- The part of libbpf's messages that tells more than the hint. Of the verifier's log of this library's own program, that is the
 -- end, which has the reason: the user cannot change the program.
 local function shown(code, log, is_own)
-  if code == "EPERM" or code == "ENOSYS" then return "" end
+  if code == "EPERM" or code == "ENOSYS" or log:find "valid kernel BTF" then return "" end
   local verifier = is_own and log:match "BEGIN PROG LOAD LOG %-%-\n(.*)\nprocessed %d+ insns"
   return verifier and verifier:match "[^\n]*\n[^\n]*$" or log
 end
 
 local function failure(path, what, message, code, log, is_own)
-  local advice = hint(code, log:find("PROG LOAD LOG", 1, true))
+  local advice = hint(code, log:find("PROG LOAD LOG", 1, true), log)
+  if log:find "valid kernel BTF" then message, code = ": Operation not supported", "ENOTSUP" end
   log = shown(code, log, is_own)
   return nil, ("%s: bpf: %s%s%s"):format(path, what .. message:match ":.*", advice and " (" .. advice .. ")" or "",
     log ~= "" and "\n" .. log or ""), code

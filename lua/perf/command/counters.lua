@@ -65,9 +65,10 @@ function Counters:values() return call_opened(self, "read") end
 
 -- The entries in the requested order.
 -- @bool all_of_them also return the events that could not be opened, with `why`
+-- @param c the result of `values`
 -- @param[opt] before values to subtract
-function Counters:entries(all_of_them, before)
-  local c, list, opened = self:values(), {}, 0
+function Counters:entries(all_of_them, c, before)
+  local list, opened = {}, 0
   if c and before then c = c - before end
   for i, row in ipairs(self.events) do
     local lack = self.profiler.lacks[i]

@@ -1,5 +1,5 @@
 -- luaperf doctor: shows what works on this machine, what does not, and how to change that.
-local core = require "perf.core"
+local terminal = require "perf.command.terminal"
 
 local M = {}
 
@@ -11,8 +11,8 @@ M.options = {}
 -- Run the command. @return exit status; or nil, message, code
 function M.run(_, words)
   if #words > 0 then return nil, "luaperf doctor takes no arguments", "USAGE" end
-  local text = require "perf".doctor():text { colour = core.is_terminal(1) }
-  local done, message, code = require "perf.command.terminal".write(text .. "\n")
+  local text = require "perf".doctor():text { colour = terminal.has_colours() }
+  local done, message, code = terminal.write(text .. "\n")
   return done and 0, message, code
 end
 

@@ -1,9 +1,9 @@
 -- The command luaperf.
 --
--- Each command is a module perf.command.NAME with `usage`, `about`, `text`, `options` (see perf.command.options), `mixed` if its
--- arguments do not name a program, and `run(opts, words, here)`, which returns the exit status. A Lua script runs under the same
--- interpreter as luaperf, in a separate process that begins with perf.command.session. Other programs are counted and recorded
--- from outside.
+-- Each command is a module perf.command.NAME with `usage`, `about`, `text`, `options` (see perf.command.options), `words`,
+-- the kind of its arguments ("program", "file", "event", or an array of words; nil if it has none), and `run(opts, words, here)`,
+-- which returns the exit status. A Lua script runs under the same interpreter as luaperf, in a separate process that begins with
+-- perf.command.session. Other programs are counted and recorded from outside.
 local options = require "perf.command.options"
 local report_error = require("perf.command.terminal").error
 
@@ -12,14 +12,19 @@ local M = {}
 -- The exit statuses for a mistake in the options, and for a refusal by the machine. They are the same as perf's.
 M.USAGE, M.REFUSED = 129, 255
 
-local commands = { "stat", "record", "report", "top", "list", "doctor" }
--- Commands of perf, and what to use instead.
-local instead = { diff = "luaperf report --diff" }
+M.commands = { "stat", "record", "report", "annotate", "top", "list", "doctor", "completion", "manual" }
+local commands = M.commands
+
+-- The message about a name that luaperf does not have: with what to use instead of perf's, if it is one of those.
+local function unknown(message, command, name)
+  local instead = (require "perf.command.of_perf"[command] or {})[name]
+  return instead and ("%s; %s"):format(message:match "^[^;]*", instead) or message
+end
 
 local function overview()
   local lines = { "usage: luaperf COMMAND [options] [--] script.lua [args]", "" }
   for _, name in ipairs(commands) do
-    lines[#lines + 1] = ("  %-8s %s"):format(name, require("perf.command." .. name).about)
+    lines[#lines + 1] = ("  %-10s %s"):format(name, require("perf.command." .. name).about)
   end
   lines[#lines + 1] = ""
   lines[#lines + 1] = "luaperf COMMAND --help describes a command. LUA=lua5.4 luaperf ... runs it under that interpreter."
@@ -37,6 +42,7 @@ end
 -- @return exit status
 function M.main(arg)
   local name = arg[1]
+  if (name == "help" or name == "--help") and arg[2] then arg, name = { arg[2], "--help" }, arg[2] end
   if name == nil or name == "-h" or name == "--help" or name == "help" then
     (name and io.stdout or io.stderr):write(overview(), "\n")
     return name and 0 or M.USAGE
@@ -48,15 +54,14 @@ function M.main(arg)
   local command = known(name)
   if not command then
     local hint = require "perf.base.suggest".hint(name, commands)
-    if instead[name] then hint = ("; use %s"):format(instead[name]) end
     if name:find "%.lua$" then hint = ("; did you mean 'luaperf stat %s'?"):format(name) end
-    report_error(("unknown command '%s'%s"):format(name, hint))
+    report_error(unknown(("unknown command '%s'%s"):format(name, hint), "commands", name))
     report_error "luaperf --help lists them"
     return M.USAGE
   end
-  local opts, words = options.parse(command.options, arg, 2, command.mixed)
+  local opts, words, option = options.parse(command.options, arg, 2, command.words ~= "program")
   if not opts then
-    report_error(words)
+    report_error(unknown(words, name, option))
     report_error(("luaperf %s --help lists the options"):format(name))
     return M.USAGE
   end

@@ -4,10 +4,14 @@
 --
 -- A command's options are rows as in perf.api.options, some of them copies of those. A row also has `arg`, a word for the value,
 -- if the option takes one; `short`, a letter; `long`, the long name if it differs from the row's name, or false; `list` if the
--- option may be repeated: its value is the words with commas between them; of integers an array, in which each is once.
+-- option may be repeated: its value is the words with commas between them; of integers an array, in which each is once; `once`
+-- if it may not be repeated, otherwise the last one counts; `times` if its value is how often it was given; `special`, functions
+-- by a word that stands for the number that the function returns (or nil and the reason).
 local checks = require "perf.api.check"
 local copy = require "perf.base.copy"
 local format = require "perf.base.format"
+local host = require "perf.kernel.host"
+local keys = require "perf.base.keys"
 
 local M = {}
 
@@ -18,7 +22,11 @@ local HELP = { "help", "boolean", "this text", short = "h" }
 M.pid = { "pid", "integer", "running processes with their threads; several with commas or several -p", short = "p", arg = "PID",
   list = true, least = 1, most = 2 ^ 31 - 1, what = "a process number", excludes = { "all_cpus" } }
 local profiler = checks.rows "perf.profiler"
-M.freq = copy(profiler.freq, { short = "F", arg = "N" })
+M.freq = copy(profiler.freq, { [3] = profiler.freq[3] .. "; max: as many as the kernel allows", short = "F", arg = "N",
+  special = { max = function()
+    local most = host.sysctl "kernel.perf_event_max_sample_rate"
+    return most, not most and "kernel.perf_event_max_sample_rate cannot be read" or nil
+  end } })
 M.period = copy(profiler.period, { [3] = profiler.period[3]:gsub("`freq`", "-F"), short = "c", long = "count", arg = "N" })
 M.all_cpus = { "all_cpus", "boolean", "everything on all CPUs", short = "a" }
 
@@ -26,6 +34,35 @@ local function long(row)
   if row.long ~= nil then return row.long end
   return (row[1]:gsub("_", "-"))
 end
+
+M.long = long
+
+-- All options of a command, with --help.
+function M.all(command)
+  local rows = {}
+  for i, row in ipairs(command.options) do rows[i] = row end
+  rows[#rows + 1] = HELP
+  return rows
+end
+
+local kinds = { EVENT = "event", EVENTS = "event", FILE = "file", PID = "process" }
+
+-- The kind of an option's value, for completion: "event", "file", "process", an array of words, or "other"; nil if it has none.
+function M.value_of(row)
+  if not row.arg then return nil end
+  return row.oneof or row.special and keys(row.special) or kinds[row.arg] or "other"
+end
+
+-- The forms in which an option is given: "-e", "--event".
+function M.forms(row)
+  local forms = { row.short and "-" .. row.short }
+  if long(row) then forms[#forms + 1] = "--" .. long(row) end
+  return forms
+end
+
+-- A help text without the marks of code.
+local function plain(text) return (text:gsub("`", "")) end
+M.plain = plain
 
 local function find(rows, name_of, name)
   if name_of(HELP) == name then return HELP end
@@ -54,9 +91,12 @@ local function convert(row, text, shown_as)
     if text == "0" or text == "1" then return text == "1" end
     wanted = "0 or 1"
   elseif row[2] == "integer" or row[2] == "number" then
-    local v = tonumber(text)
+    local v, why = tonumber(text), nil
+    if row.special and row.special[text] then v, why = row.special[text]() end
+    if why then return nil, ("%s: %s"):format(shown_as, why) end
     if v and not checks.wrong_number(row, v) then return v end
     wanted = checks.number(row)
+    for _, word in ipairs(keys(row.special or {})) do wanted = wanted .. " or " .. word end
   elseif row.oneof then
     for _, value in ipairs(row.oneof) do valid = valid or value == text end
     wanted = not valid and checks.enumerate(row.oneof)
@@ -93,11 +133,15 @@ end
 -- @tab words all words
 -- @int from the index of the first word
 -- @bool mixed whether options may follow other words
--- @return {long name = value or true}, array of the other words; or nil, the error
+-- @return {long name = value or true}, array of the other words; or nil, the error, the option if it is unknown
 function M.parse(rows, words, from, mixed)
   local opts, left, i = {}, {}, from
   local function set(row, text)
     local name = row[1]
+    if row.times then
+      opts[name] = (opts[name] or 0) + 1
+      return true
+    end
     if not row.arg then
       opts[name] = true
       return true
@@ -105,8 +149,9 @@ function M.parse(rows, words, from, mixed)
     if not text then
       i = i + 1
       text = words[i]
-      if not text then return nil, ("option %s needs %s"):format(shown(row), row.arg) end
+      if not text then return nil, ("option %s needs %s: %s"):format(shown(row), row.arg, plain(row[3])) end
     end
+    if row.once and opts[name] ~= nil then return nil, ("option %s is given twice"):format(shown(row)) end
     if row.list and row[2] == "integer" then
       local list, wrong = add_numbers(row, opts[name] or {}, text, "option " .. shown(row))
       opts[name] = list
@@ -129,7 +174,7 @@ function M.parse(rows, words, from, mixed)
     elseif word:find "^%-%-" then
       local name, text = word:match "^%-%-([^=]+)=?(.*)$"
       local row = name and find(rows, long, name)
-      if not row then return nil, unknown(rows, word) end
+      if not row then return nil, unknown(rows, word), word:match "^[^=]*" end
       text = word:find("=", 1, true) and text or nil
       if text and not row.arg then return nil, ("option --%s takes no value"):format(name) end
       ok, wrong = set(row, text)
@@ -137,7 +182,7 @@ function M.parse(rows, words, from, mixed)
       local at = 2
       while ok and at <= #word do
         local row = find(rows, short, word:sub(at, at))
-        if not row then return nil, ("unknown option '-%s'"):format(word:sub(at, at)) end
+        if not row then return nil, ("unknown option '-%s'"):format(word:sub(at, at)), "-" .. word:sub(at, at) end
         local rest = at < #word and word:sub(at + 1) or nil
         ok, wrong = set(row, row.arg and rest)
         at = row.arg and #word + 1 or at + 1
@@ -156,7 +201,18 @@ function M.parse(rows, words, from, mixed)
   return opts, left
 end
 
-local function variable(row) return "PERF_" .. row[1]:upper() end
+-- The variables of perf.auto, as options.
+M.variables = {
+  { "mode", "string", "profile or count", oneof = { "record", "stat" } },
+  { "events", "string", "the event to profile by, or the list to count" },
+  profiler.freq, profiler.period, profiler.native, profiler.coroutines, profiler.filter,
+  { "output", "string", "the file; its ending chooses the format" },
+  { "verbose", "boolean", "print the profile at the end" },
+  { "quiet", "boolean", "print nothing unless the file could not be written" },
+}
+
+function M.variable(row) return "PERF_" .. row[1]:upper() end
+local variable = M.variable
 
 -- Read options from the environment: PERF_FREQ is the option `freq`.
 -- @tab rows the options; a boolean is 0 or 1
@@ -175,9 +231,7 @@ end
 
 -- The text of --help.
 function M.help(command)
-  local lines, rows = { "usage: " .. command.usage, "", command.text or command.about, "" }, {}
-  for _, row in ipairs(command.options) do rows[#rows + 1] = row end
-  rows[#rows + 1] = HELP
+  local lines, rows = { "usage: " .. command.usage, "", command.text or command.about, "" }, M.all(command)
   local width, left = 0, {}
   for i, row in ipairs(rows) do
     left[i] = ("  %s%s%s%s"):format(row.short and "-" .. row.short or "  ", row.short and long(row) and ", " or "  ",
@@ -185,7 +239,7 @@ function M.help(command)
     width = math.max(width, #left[i])
   end
   for i, row in ipairs(rows) do
-    format.wrap(lines, left[i] .. (" "):rep(width - #left[i] + 2), (row[3]:gsub("`", "")), WIDTH)
+    format.wrap(lines, left[i] .. (" "):rep(width - #left[i] + 2), plain(row[3]), WIDTH)
   end
   return table.concat(lines, "\n")
 end

@@ -14,6 +14,7 @@ local M = {}
 
 M.about = "profile a script by Lua line, or record a program into perf.data"
 M.usage = "luaperf record [options] [--] script.lua|program [arguments]"
+M.words = "program"
 M.text = [[
 Profiles a Lua script by Lua line, from its first line to its end. The name of the output file chooses the format: .html is a
 flame graph, .folded folded stacks, .pb.gz a file for go tool pprof, .data a file for perf report, .json a profile for
@@ -32,29 +33,47 @@ M.options = {
     .. "report unwinds (dwarf)", arg = "MODE" }),
   options.pid, options.all_cpus,
   { "output", "string", "the file (luaperf.json for a script, perf.data otherwise)", short = "o", arg = "FILE" },
+  copy(profiler.filter, { [3] = "record only the hits of a tracepoint for which this expression is true, such as 'fd == 1'",
+    arg = "FILTER", once = true }),
   copy(profiler.coroutines, { [3] = "for Lua: " .. profiler.coroutines[3], arg = "UNDER" }),
+  copy(record.switch_output, { [3] = "for perf.data: begin a new file after a size (10M) or a time (30s)", arg = "LIMIT" }),
+  copy(record.switch_max_files, { [3] = "with --switch-output: keep only the N latest files", arg = "N" }),
   copy(record.timeout, { arg = "SECONDS" }),
   { "verbose", "boolean", "print the profile at the end", short = "v" },
 }
 
+local SIGTRAP = 5 -- the signal of samples
 local OTHER = " (-o FILE names another file)"
 
 -- Why a profile of Lua's memory cannot have these options, by their names in the command line; nil if it can.
 local function memory_refuses(opts)
   if opts.events ~= "alloc" and opts.events ~= "heap" then return nil end
   local option = opts.g and "-g" or opts.call_graph and "--call-graph" or opts.freq and "-F"
+    or opts.filter and "--filter"
   return option and ("%s: %s is for events of the kernel, not for Lua's memory"):format(opts.events, option)
 end
 
 local function of_script(opts, words, here)
   local refused = memory_refuses(opts)
   if refused then return nil, refused, "USAGE" end
-  local ended, message, code = run.catching(run.run, run.script(here, words, { mode = "record", events = opts.events,
+  local made, running = pcall(os.tmpname)
+  local ended, message, code = run.catching(run.run, run.script(here, words, { mode = "record",
+    running = made and running or nil, events = opts.events,
     freq = opts.freq, period = opts.period, native = opts.g or opts.call_graph ~= nil, coroutines = opts.coroutines,
-    output = opts.output or "luaperf.json", elsewhere = not opts.output and OTHER or nil, verbose = opts.verbose }),
-    nil, nil, opts.timeout)
+    filter = opts.filter, output = opts.output or "luaperf.json",
+    elsewhere = not opts.output and OTHER or nil, verbose = opts.verbose }),
+    { timeout = opts.timeout })
+  local still_runs = made and (host.read_file(running) or "") ~= ""
+  if made then os.remove(running) end
   if not ended then return nil, message, code end
-  if ended.signal then terminal.error(("%s: killed by signal %d; its profile is lost"):format(words[1], ended.signal)) end
+  if still_runs and not ended.signal then
+    terminal.error(("%s: it called exec or _exit, which end the script at once; its profile is lost"):format(words[1]))
+  end
+  if ended.signal then
+    local by_sample = still_runs and ended.signal == SIGTRAP
+    terminal.error(("%s: killed by signal %d; its profile is lost%s"):format(words[1], ended.signal,
+      by_sample and " (a script that calls exec while a sample is taken is killed so)" or ""))
+  end
   return run.status(ended)
 end
 
@@ -62,7 +81,7 @@ end
 local function until_end(p, opts, during)
   local ok, message, code = p:start()
   if not ok then return nil, message, code end
-  if during then return run.run(during, nil, nil, opts.timeout) end
+  if during then return run.run(during, { timeout = opts.timeout }) end
   if not opts.timeout then terminal.progress "profiling; ^C ends it" end
   return { signal = run.wait(opts.timeout, function() return not host.any_runs(opts.pid) end) }
 end
@@ -77,8 +96,8 @@ local function of_processes(opts, words, here, interpreter)
   if opts.coroutines == "creator" then
     return nil, "--coroutines creator: only Lua in the process itself tells what made a coroutine; use resumer or alone", "USAGE"
   end
-  local status, why_not, refused = run.by_interpreter_of(opts.pid, here, interpreter)
-  if status or why_not then return status, why_not, refused end
+  local goes_on, why_not, refused = run.by_interpreter_of(opts.pid, here, interpreter)
+  if not goes_on then return nil, why_not, refused end
   local output = opts.output or "luaperf.json"
   local kind, wrong = formats.of(output)
   if not kind then return nil, wrong, "USAGE" end
@@ -87,7 +106,7 @@ local function of_processes(opts, words, here, interpreter)
   out:close()
   local p
   p, message, code = require "perf".profiler { pid = opts.pid, event = opts.events, freq = opts.freq, period = opts.period,
-    coroutines = opts.coroutines, native = opts.g or opts.call_graph ~= nil }
+    coroutines = opts.coroutines, filter = opts.filter, native = opts.g or opts.call_graph ~= nil }
   if not p then return nil, message .. (without_lines[code] or ""), code end
   local during = run.program(here, words)
   local ended, why, errno = run.catching(until_end, p, opts, during)
@@ -130,18 +149,29 @@ local function of_others(opts, words, here)
     if not (during or opts.timeout) then terminal.progress "recording; ^C ends it" end
   end
   local result, message, code = require "perf".record(target, { events = opts.events, freq = opts.freq, period = opts.period,
-    call_graph = opts.call_graph or opts.g, output = output, timeout = opts.timeout, during = during })
+    call_graph = opts.call_graph or opts.g, filter = opts.filter, output = output, timeout = opts.timeout, during = during,
+    switch_output = opts.switch_output, switch_max_files = opts.switch_max_files })
   terminal.progress()
   if not result then return nil, run.why(words[1], message, code), code end
   local lost = result.lost > 0 and (", %s%d lost: a lower -F, or a larger -c, loses fewer")
     :format(result.at_least and "at least " or "", result.lost) or ""
   local others = result.lost_records or 0
   if others > 0 then lost = ("%s; %s of programs and maps lost"):format(lost, format.count(others, "record")) end
-  io.stderr:write(("[ luaperf: %s in %s%s ]\n"):format(format.count(result.samples, "sample"), output, lost))
+  local older = result.files and #result.files > 1 and " and " .. format.count(#result.files - 1, "older file") or ""
+  io.stderr:write(("[ luaperf: %s in %s%s%s ]\n"):format(format.count(result.samples, "sample"), output, older, lost))
   if opts.verbose then
-    for _, prof in ipairs(require "perf.profile.load".load(output) or {}) do io.stderr:write(tostring(prof), "\n") end
+    for _, prof in ipairs(require "perf.profile.load".all(output) or {}) do io.stderr:write(tostring(prof), "\n") end
   end
   return result.status or result.interrupted and 128 + result.interrupted or 0
+end
+
+-- The mistake in the options for several files, or nil.
+local function wrong_files(opts, profile)
+  if opts.switch_max_files and not opts.switch_output then return "--switch-max-files needs --switch-output" end
+  if opts.switch_output and profile then
+    return "--switch-output is for perf.data: a profile by Lua line has one sum for each stack, and does not grow with time"
+  end
+  return opts.switch_output and require "perf.data.rotation".wrong(opts.switch_output)
 end
 
 -- Run the command. @return exit status; or nil, message, code
@@ -149,10 +179,15 @@ function M.run(opts, words, here)
   local others = opts.pid or opts.all_cpus
   if not others and #words == 0 then return nil, "no script or program is given: luaperf record script.lua", "USAGE" end
   if opts.output == "-" then return nil, "-o -: stdout is the program's; name a file", "USAGE" end
-  if not others and run.is_script(words[1]) then return of_script(opts, words, here) end
+  local script = not others and run.is_script(words[1])
+  local wrong = wrong_files(opts, script)
+  if wrong then return nil, wrong, "USAGE" end
+  if script then return of_script(opts, words, here) end
   local found, message, code = run.exists(words[1])
   if not found then return nil, message, code end
   local lines, interpreter = by_line(opts)
+  wrong = wrong_files(opts, lines)
+  if wrong then return nil, wrong, "USAGE" end
   if lines then return of_processes(opts, words, here, interpreter) end
   return of_others(opts, words, here)
 end

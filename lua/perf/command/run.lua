@@ -76,6 +76,9 @@ function M.why(word, message, code)
   if host.readable(word .. "/.") then
     return word .. (word:find "%.lua$" and ": Is a directory" or ": no program in PATH has this name, and here it is a directory")
   end
+  if not head(word) and word:find "^%d+$" and host.is_running(tonumber(word)) then
+    return ("%s: no program in PATH; -p %s is the process with this number"):format(word, word)
+  end
   if not head(word) then return message end
   return word .. ": no program in PATH; and the file of that name here is not a Lua script: its name does not end in .lua, "
     .. "nor does its first line name an interpreter of Lua"
@@ -152,14 +155,36 @@ function M.catching(f, ...)
   return release(pcall(f, ...))
 end
 
-local function to_its_end(process, argv, opened, started, timeout)
-  if opened then opened(process) end
+-- Calls a function at regular times while a program runs, once `start` was called.
+local Beat = {}
+Beat.__index = Beat
+
+-- @number interval seconds
+-- @func call called at the end of each interval
+function M.beat(interval, call) return setmetatable({ interval = interval * 1e9, call = call, next = math.huge }, Beat) end
+
+function Beat:start(now) self.next = now + self.interval end
+
+-- Call the function if an interval has ended. One call is for all intervals that have ended.
+-- @return the seconds until the next one ends
+function Beat:left()
+  local now = core.wall_ns()
+  if now >= self.next then
+    self.call()
+    self.next = self.next + self.interval * math.ceil((now - self.next + 1) / self.interval)
+  end
+  return math.max(0, self.next - core.wall_ns()) / 1e9
+end
+
+local function to_its_end(process, argv, hooks)
+  if hooks.opened then hooks.opened(process) end
   local ok, message, code = process:start()
   if not ok then refuse(M.why(argv[1], ("%s: %s"):format(argv[1], message), code), code) end
-  if started then started(process) end
+  if hooks.started then hooks.started(process) end
+  local timeout, beat = hooks.timeout, hooks.beat
   local state, wait = { script = argv.session, deadline = timeout and core.wall_ns() + timeout * 1e9 }, 0.0005
   while true do
-    local status = look(process, state, wait)
+    local status = look(process, state, beat and math.min(wait, beat:left()) or wait)
     if status then return status end
     wait = math.min(0.05, wait * 1.5)
   end
@@ -167,24 +192,26 @@ end
 
 -- Run a program to its end, in a function that M.catching calls.
 -- @tab argv its command line
--- @func[opt] opened called with the process before it runs; a refusal that it raises ends the program
--- @func[opt] started called with the process when it runs: likewise
--- @number[opt] timeout seconds after which it gets SIGTERM
+-- @tab[opt] hooks `opened`: called with the process before it runs; a refusal that it raises ends the program; `started`: called
+-- with the process when it runs, likewise; `timeout`: seconds after which it gets SIGTERM; `beat`: see M.beat
 -- @return {exit = status} or {signal = number}; or nil, message, code
-function M.run(argv, opened, started, timeout)
+function M.run(argv, hooks)
   local process, message, code = core.spawn(argv)
   if not process then return nil, message, code end
-  local status, why, errno = catch(to_its_end, process, argv, opened, started, timeout)
+  local status, why, errno = catch(to_its_end, process, argv, hooks or {})
   process:close()
   return status, why, errno
 end
 
 -- Wait for some seconds, for an interrupt, or until `ended` returns true, in a function that M.catching calls.
+-- @param[opt] beat see M.beat
+-- @func[opt] fd returns a descriptor, or nil: `ended` is called at once when there is something to read
 -- @return the signal that came, or nil
-function M.wait(seconds, ended)
+function M.wait(seconds, ended, beat, fd)
   local deadline = seconds and core.wall_ns() + seconds * 1e9
   while not core.caught_interrupt() and not (deadline and core.wall_ns() >= deadline) and not (ended and ended()) do
-    core.watch({}, deadline and math.max(0, math.min(0.1, (deadline - core.wall_ns()) / 1e9)) or 0.1)
+    local left = deadline and math.max(0, (deadline - core.wall_ns()) / 1e9) or math.huge
+    core.watch({ fd and fd() }, math.min(0.1, left, beat and beat:left() or math.huge))
   end
   return (core.caught_interrupt())
 end
@@ -194,18 +221,17 @@ function M.status(ended)
   return ended.exit or 128 + ended.signal
 end
 
--- Run luaperf under the interpreter of the processes, if that is another one and is installed, unless the user has chosen one.
+-- Go on as luaperf under the interpreter of the processes, if that is another one and is installed, unless the user has chosen
+-- one. It replaces this process: a child would stay if this process were killed, and ^Z would stop the two one after the other.
 -- @string[opt] known the interpreter, if the caller has found it
--- @return exit status; nil if this interpreter goes on; or nil, message, code
+-- @return true if this interpreter goes on; or nil, message, code
 function M.by_interpreter_of(pids, here, known)
   local seen = require "perf.outside.seen"
   local name = not os.getenv "LUA" and (known or seen.first_interpreter(pids))
-  if not name or name == seen.own() or not M.exists(name) then return nil end
+  if not name or name == seen.own() or not M.exists(name) then return true end
   local argv = { "env", "-u", "LUA_CPATH", "LUA=" .. name, here.interpreter[0] } -- its modules are for another interpreter
   for _, word in ipairs(here.interpreter) do argv[#argv + 1] = word end
-  local ended, message, code = M.catching(M.run, argv)
-  if not ended then return nil, message, code end
-  return M.status(ended)
+  return core.exec(argv)
 end
 
 return M

@@ -38,7 +38,7 @@ local modes = {}
 function modes.record(opts)
   local perf = require "perf"
   local p, message = perf.profiler { event = opts.events, freq = opts.freq, period = opts.period, native = opts.native,
-    coroutines = opts.coroutines }
+    coroutines = opts.coroutines, filter = opts.filter }
   if p then
     if p.method == "registers" then
       local ok, profile = pcall(require, rawget(_G, "jit") and "jit.profile" or nil)
@@ -87,10 +87,11 @@ function modes.stat(opts)
 end
 
 -- Begin the session, which ends by itself. If it cannot begin, the interpreter exits with status 255 and a message.
--- @tab opts `mode` "record" or "stat"; `events`, `freq`, `period`, `native`, `coroutines`, `output`, `verbose`, `quiet`;
--- `elsewhere`: the end of the message about an output file that cannot be made; `source`: the beginning of messages about the
--- events; `mistake`: the exit status for a mistake in these options, by default REFUSED; `hidden`: true if -e began it, which the
--- script must not see; `terminated`: true: report a signal that asks for the end by the exit status, rather than by dying of it
+-- @tab opts `mode` "record" or "stat"; `events`, `freq`, `period`, `native`, `coroutines`, `filter`, `output`, `verbose`,
+-- `quiet`; `elsewhere`: the end of the message about an output file that cannot be made; `source`: the beginning of messages
+-- about the events; `mistake`: the exit status for a mistake in these options, by default REFUSED; `hidden`: true if -e began
+-- it, which the script must not see; `running`: the path of a file that has some bytes while the session runs; `terminated`:
+-- true: report a signal that asks for the end by the exit status, rather than by dying of it
 function M.start(opts)
   if opts.hidden then hide() end
   if opts.output then -- fail before a long run rather than after it
@@ -111,6 +112,7 @@ function M.start(opts)
     core.hold_signals() -- a signal that arrives while the result is written ends the process afterwards
     local done, err = pcall(last)
     if not done then terminal.error(err) end
+    if opts.running then os.remove(opts.running) end
     return core.on_terminate()
   end
   local function stop_and_answer()
@@ -126,7 +128,9 @@ function M.start(opts)
     stop()
     return opts.terminated and 128 + signal or nil
   end)
+  if opts.running then file.write(opts.running, function(put) put "runs" end) end
   local ok, first, second = pcall(modes[opts.mode], opts) -- last, so that a signal during the start is handled
+  if opts.running and not (ok and first) then os.remove(opts.running) end
   local source = opts.source or ""
   if not ok then refuse(source .. terminal.plain(first), opts.mistake) end
   if not first then refuse(source .. second) end

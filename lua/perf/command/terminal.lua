@@ -25,6 +25,11 @@ function M.write(text)
   return nil, "stdout: " .. message, "EIO"
 end
 
+-- Whether to write colours to stdout: it is a terminal with colours, and NO_COLOR is not set (no-color.org).
+function M.has_colours()
+  return (os.getenv "NO_COLOR" or "") == "" and os.getenv "TERM" ~= "dumb" and core.is_terminal(1)
+end
+
 -- Whether stderr is a terminal.
 function M.watched() return core.is_terminal(2) end
 
@@ -33,6 +38,19 @@ function M.progress(text)
   if not M.watched() then return end
   io.stderr:write(text and "\r" .. text .. "\27[K" or "\r\27[K")
   io.stderr:flush()
+end
+
+-- The progress of work that may be long: a function for the work to call repeatedly, which shows a text with the seconds that the
+-- work has taken, from the first one on. nil if stderr is not a terminal. M.progress() removes the line.
+function M.slow(text)
+  if not M.watched() then return nil end
+  local began, shown = core.wall_ns(), 0
+  return function()
+    local seconds = math.floor((core.wall_ns() - began) / 1e9)
+    if seconds <= shown then return end
+    shown = seconds
+    M.progress(("%s: %d s"):format(text, seconds))
+  end
 end
 
 return M

@@ -13,7 +13,9 @@
 local argument = require "perf.base.argument"
 local core = require "perf.core"
 local pairs_of = require "perf.base.pairs"
-local format = require "perf.base.format"
+local reclaim = require "perf.base.reclaim"
+
+local setmetatable = setmetatable
 
 local M = {}
 
@@ -88,8 +90,13 @@ M.scaled = scaled
 
 -- The raw count of a difference that is unknown, because the count was lower at the end (PF_COUNT_FELL).
 local fallen = core.count_fell
-local has_fallen = type(fallen) == "cdata" and function(raw) return type(raw) == "cdata" and raw == fallen end
-  or function(raw) return raw == fallen end
+local fallen_cdata = type(fallen) == "cdata"
+local fallen_plain = not fallen_cdata and fallen -- quick paths compare with it without a call
+
+local function has_fallen(raw)
+  if fallen_cdata then return type(raw) == "cdata" and raw == fallen end
+  return raw == fallen
+end
 
 -- The `why` of that count.
 M.FELL = "the count fell while it was measured: the event or another of its group was reset, or its counter wrapped around"
@@ -107,8 +114,19 @@ local function no_counter_reason()
     .. (own[1] and "; this program has these enabled: " .. table.concat(own, ", ") or "")
 end
 
-local Entry = { __name = "perf.Entry", __tostring = format.entry }
-local Metrics = { __name = "perf.Metrics", __tostring = format.metrics }
+-- These modules are loaded when a program prints a result or computes with it.
+local function format() return reclaim.load "perf.base.format" end
+local arithmetic
+
+local function operation(name)
+  return function(...)
+    arithmetic = arithmetic or reclaim.load "perf.counts.arithmetic"(M)
+    return arithmetic[name](...)
+  end
+end
+
+local Entry = { __name = "perf.Entry", __tostring = function(e) return format().entry(e) end }
+local Metrics = { __name = "perf.Metrics", __tostring = function(m) return format().metrics(m) end }
 M.Entry, M.Metrics = Entry, Metrics
 
 -- Make an entry from its numbers. Decides whether the event has a value.
@@ -116,6 +134,12 @@ M.Entry, M.Metrics = Entry, Metrics
 -- @return {label=, value=, raw=, enabled_ns=, running_ns=, unit=, id=, why=}: `why` is the reason if there is no value; or, if
 -- there is one, what it leaves out
 function M.entry(row, raw, enabled, running, id)
+  if running == enabled and running and running ~= 0 and not (row.scale or row.bound or row.why) and raw ~= fallen_plain
+    and not (fallen_cdata and has_fallen(raw)) then
+    -- Most readings: the event always had its counter.
+    return setmetatable({ label = row.label, value = raw, raw = raw, enabled_ns = enabled, running_ns = running, unit = row.unit,
+      id = id, why = row.note }, Entry)
+  end
   local e = { label = row.label, unit = row.unit, raw = raw, enabled_ns = enabled, running_ns = running, id = id }
   if row.scale or row.bound then e.scale, e.bound = row.scale, row.bound end -- arithmetic needs them
   if running and enabled and running - enabled >= FORKED then
@@ -141,22 +165,24 @@ end
 
 local word, layout_of, reset_of -- set below, for this interpreter's kind of packed Counts
 
--- The words of slot s of a packed Counts: raw count, enabled, running, id.
-local function slot_words(c, layout, s)
+-- The words of slot s of a packed Counts: raw count, enabled, running, id. c: the Counts and `word`, or all words and rawget.
+local function slot_words(c, layout, s, get)
   local times, values = 1 + 2 * s[1], 1 + 2 * (layout.ngroups == 0 and 1 or layout.ngroups) + s[2]
   local id
-  if layout.source ~= "rusage" then id = word(c, values + layout.nvalues) end
-  return word(c, values), word(c, times), word(c, times + 1), id
+  if layout.source ~= "rusage" then id = get(c, values + layout.nvalues) end
+  if id == 0 then id = nil end -- an event that is not the kernel's
+  return get(c, values), get(c, times), get(c, times + 1), id
 end
 
-local function unpack_entry(c, layout, i)
+local function unpack_entry(c, layout, i, get)
+  get = get or word
   local row = layout.rows[i]
   local slots = row.slots
   if not slots[1] then return M.entry(row) end -- it was not counted
-  local raw, enabled, running, id = slot_words(c, layout, slots[1])
+  local raw, enabled, running, id = slot_words(c, layout, slots[1], get)
   for k = 2, #slots do
     -- The same event on the core types of a hybrid CPU: it ran on either of them.
-    local more, en, run = slot_words(c, layout, slots[k])
+    local more, en, run = slot_words(c, layout, slots[k], get)
     raw, running = (has_fallen(raw) or has_fallen(more)) and fallen or raw + more, running + run
     if en > enabled then enabled = en end
   end
@@ -166,8 +192,9 @@ end
 -- The array of all entries, of either representation.
 local function entries(c)
   if type(c) == "table" then return c end
-  local layout, list = layouts[layout_of(c)], {}
-  for i = 1, #layout.rows do list[i] = unpack_entry(c, layout, i) end
+  local layout, list, get = layouts[layout_of(c)], {}, word
+  if word == core.word then c, get = core.words(c), rawget end
+  for i = 1, #layout.rows do list[i] = unpack_entry(c, layout, i, get) end
   return list
 end
 
@@ -279,11 +306,19 @@ function M.define(get_word, get_layout, get_reset)
   return packed_class
 end
 
--- Convert packed Counts to plain ones.
+-- Convert Counts of either kind to plain ones.
 function M.unpack(c)
-  local list = M.plain(entries(c), c.wall_ns, c.source)
-  list.cumulative, list.epoch = c.cumulative, c.epoch
-  return list
+  if type(c) == "table" or word ~= core.word then
+    local list = M.plain(entries(c), c.wall_ns, c.source)
+    list.cumulative, list.epoch = c.cumulative, c.epoch
+    return list
+  end
+  local words, id = core.words(c)
+  local layout = layouts[id]
+  local list = { wall_ns = words[0], source = layout.source, cumulative = layout.cumulative,
+    epoch = layout.cumulative and reset_of(c) or nil }
+  for i = 1, #layout.rows do list[i] = unpack_entry(words, layout, i, rawget) end
+  return setmetatable(list, Plain)
 end
 
 -- Public functions ----------------------------------------------------------------------------------------------------
@@ -343,17 +378,19 @@ function methods:json()
 end
 
 M.entries = entries
-local arithmetic = require "perf.counts.arithmetic"(M)
 
 -- Add up Counts of different events: an entry of only one side is kept as it is.
 -- @function merge
-M.merge, arithmetic.merge = arithmetic.merge, nil
+M.merge = operation "merge"
+
+local operators = {}
+for name in ("add sub mul div unm eq"):gmatch "%a+" do operators["__" .. name] = operation("__" .. name) end
 
 for _, class in ipairs { Plain, packed_class } do
   function class.__tostring(self)
-    return format.counts(entries(self), self.wall_ns, self.source, methods.metrics(self))
+    return format().counts(entries(self), self.wall_ns, self.source, methods.metrics(self))
   end
-  for name, f in pairs_of(arithmetic) do class[name] = f end
+  for name, f in pairs_of(operators) do class[name] = f end
 end
 
 return M

@@ -1,5 +1,6 @@
 -- Writing a perf.data file: see `perf.data.create`.
 local argument = require "perf.base.argument"
+local strict = require "perf.api.strict"
 local core = require "perf.core"
 local data_host = require "perf.data.host_features"
 local data_names = require "perf.data.event_names"
@@ -161,5 +162,7 @@ function data_create.create(path, opts)
 end
 
 argument.public_names[data_create.create] = "create"
+
+strict.class(Writer, "DataWriter")
 
 return data_create

@@ -15,6 +15,7 @@
 --
 -- @module perf.data
 local argument = require "perf.base.argument"
+local strict = require "perf.api.strict"
 local core = require "perf.core"
 local names = require "perf.data.event_names"
 local ffi = require "perf.base.compiled".ffi
@@ -260,5 +261,7 @@ data.create = function(...) -- luacheck: ignore
   data.create = require("perf.data.create").create
   return data.create(...)
 end
+
+strict.class(File, "DataFile")
 
 return data

@@ -18,6 +18,7 @@ local open = require "perf.event.open"
 local checks = require "perf.api.check"
 local set = require "perf.event.set"
 local data_create = require "perf.data.create"
+local rotation = require "perf.data.rotation"
 local state = require "perf.data.synthesize"
 local synthesize = require "perf.record.synthesize"
 local threads = require "perf.event.threads"
@@ -29,7 +30,8 @@ local try, try_as, refuse, catch = attempt.try, attempt.try_as, attempt.refuse, 
 local EVERYONE = -1 -- the kernel's pid for every process, on each CPU
 local TICK = 0.1 -- seconds between two reads of rings that are not half full
 
-local check_options = checks.options("perf.record", { output = checks.path, during = function(words)
+local check_options = checks.options("perf.record", { output = checks.path, switch_output = rotation.wrong,
+during = function(words)
   for i = 1, math.max(#words, 1) do
     if type(words[i]) ~= "string" or words[i]:find("%z") then return "array of words expected" end
   end
@@ -193,6 +195,7 @@ function Session:open_one(entry, tid, cpu)
   local info = ev:info()
   entry.attr, entry.name, entry.spec = info.attr, info.label, { label = info.label }
   self.events[#self.events + 1], self.fds[#self.fds + 1] = ev, ev:fd()
+  if self.opts.filter and not entry.tracks then try(ev:set_filter(self.opts.filter)) end
   entry.ids[#entry.ids + 1], entry.events[#entry.events + 1] = ev:id(), ev
   if self.leader_of[cpu] then
     try_as(entry.name, ev:set_output(self.leader_of[cpu]))
@@ -206,7 +209,7 @@ end
 -- Forget all events; those of an earlier attempt are closed.
 function Session:begin_opening()
   self.events, self.fds, self.leaders, self.leader_of = {}, {}, {}, {}
-  for _, entry in ipairs(self.prepared) do entry.ids, entry.events = {}, {} end
+  for _, entry in ipairs(self.prepared) do entry.ids, entry.events, entry.told = {}, {}, {} end
 end
 
 -- Open all events for one thread. Returns an object that closes them; or nil, message, code if the thread has ended.
@@ -262,47 +265,74 @@ end
 -- Whether the processes that were given have ended, though children of them may run on.
 function Session:have_ended() return self.pids and not self.everyone and not host.any_runs(self.pids) end
 
--- Record until the process ends, the time is over, or a signal asks for the end.
-function Session:run()
-  local deadline = self.opts.timeout and core.wall_ns() + self.opts.timeout * 1e9
+-- End the present file, and begin the next one.
+function Session:switch()
+  try_as(self.path, catch(self.tell_lost, self))
+  self:close_file()
+  self.output:close()
+  self.rotation:keep()
+  self:create()
+  self:write_state()
+  try(self.output:commit())
+end
+
+-- Record until the process ends, the time is over, or a signal asks for the end; "full" if the file is complete before. A new
+-- file is looked at only after it is known that the recording goes on.
+function Session:run(new)
+  self.deadline = self.deadline or self.opts.timeout and core.wall_ns() + self.opts.timeout * 1e9
   while true do
     local live = core.watch(self.fds, TICK)
     self:drain()
+    if self.rotation and not new and self.rotation:is_full(self.writer:stats().bytes) then return "full" end
+    new = false
     local ended = self.process and self.process:wait()
     if ended or live == 0 or self:have_ended() then return true end
     if core.caught_interrupt() then
       self.interrupted = core.caught_interrupt()
       return true
     end
-    if deadline and core.wall_ns() >= deadline then
+    if self.deadline and core.wall_ns() >= self.deadline then
       self.timed_out = true
       return true
     end
   end
 end
 
--- Write the numbers of lost samples at the end of the file. Sets self.lost (samples), self.lost_records (other records), and
--- self.at_least if the kernel does not count losses, so that only its `lost` records are known.
+-- Write the numbers of lost samples at the end of a file: those that no earlier file has. Sets self.lost (samples),
+-- self.lost_records (other records), and self.at_least if the kernel does not count losses, so that only its `lost` records are
+-- known.
 function Session:tell_lost()
   local trailer = core.trailer(self.prepared[1].attr)
-  local told = self.writer._writer:state().lost
   local sums = {0, 0}
+  self.told = self.told + self.writer._writer:state().lost
   for _, entry in ipairs(self.prepared) do
     for i, ev in ipairs(entry.events) do
       local lost, detail = ev:lost()
       self.at_least = self.at_least or detail.at_least
       sums[entry.tracks and 2 or 1] = sums[entry.tracks and 2 or 1] + lost
-      if detail.kernel and detail.kernel > 0 and not entry.tracks then
-        try(self.writer:write(synthesize.lost_samples(entry.ids[i], detail.kernel, trailer)))
+      local new = (detail.kernel or 0) - (entry.told[i] or 0)
+      if new > 0 and not entry.tracks then
+        try(self.writer:write(synthesize.lost_samples(entry.ids[i], new, trailer)))
+        entry.told[i] = detail.kernel
       end
     end
   end
   self.lost, self.lost_records = sums[1], sums[2]
+  local untold = sums[1] + sums[2] - self.told
   if self.at_least then
-    self.lost, self.lost_records = told, nil
-  elseif sums[2] > 0 and sums[1] + sums[2] > told then -- the kernel would report these with the next record
-    try(self.writer:write(synthesize.lost(self.leaders[1]:id(), sums[1] + sums[2] - told, trailer)))
+    self.lost, self.lost_records = self.told, nil
+  elseif sums[2] > 0 and untold > 0 then -- the kernel would report these with the next record
+    try(self.writer:write(synthesize.lost(self.leaders[1]:id(), untold, trailer)))
+    self.told = self.told + untold
   end
+  return true
+end
+
+-- Close a file, which is complete.
+function Session:close_file()
+  try(self.writer:close())
+  local stats = self.writer:stats()
+  self.samples, self.bytes = self.samples + stats.samples, self.bytes + stats.bytes
 end
 
 -- End the command if it still runs, and take what is left in the rings.
@@ -349,12 +379,20 @@ function Session:create()
   state.kernel(write, core.trailer(self.prepared[1].attr))
 end
 
+-- The files of the option switch_output.
+function Session:rotated()
+  local path = self.opts.output
+  if self.output:place() == path then refuse(path .. ": option 'switch_output': it is not a regular file", "EINVAL") end
+  return rotation.new(path, self.opts.switch_output, self.opts.switch_max_files)
+end
+
 -- Write the state of the processes that run.
 function Session:write_state()
   local trailer = core.trailer(self.prepared[1].attr)
   local function write(bytes) try(self.writer:write(bytes)) end
   if self.everyone then return state.everyone(write, trailer) end
-  for _, pid in ipairs(self.opts.inherit and host.with_descendants(self.pids) or self.pids) do
+  local pids = self.pids or {self.process:pid()}
+  for _, pid in ipairs(self.opts.inherit and host.with_descendants(pids) or pids) do
     state.process(write, pid, trailer)
   end
 end
@@ -378,6 +416,7 @@ local function record(self, argv)
   if run then self.process = try(core.spawn(run)) end
   self:open(self.pids or {self.process:pid()})
   self:create()
+  if self.opts.switch_output then self.rotation = self:rotated() end
   if self.pids then
     self:enable(true)
     self:write_state()
@@ -392,27 +431,31 @@ local function record(self, argv)
     self.begun = true
   end
   if self.output then try(self.output:commit()) end
-  try_as(self.path, catch(self.run, self))
+  local switched = false
+  while try_as(self.path, catch(self.run, self, switched)) == "full" do
+    self:switch()
+    switched = true
+  end
   local _, status = try_as(self.path, catch(self.finish, self))
-  try(self.writer:close())
-  local stats = self.writer:stats()
-  return setmetatable({path = self.path, samples = stats.samples, lost = self.lost, lost_records = self.lost_records,
-    at_least = self.at_least, bytes = stats.bytes,
+  self:close_file()
+  return setmetatable({path = self.path, files = self.rotation and self.rotation:files(), samples = self.samples,
+    lost = self.lost, lost_records = self.lost_records, at_least = self.at_least, bytes = self.bytes,
     status = status and (status.exit or 128 + status.signal), signal = status and status.signal,
     interrupted = self.interrupted, timed_out = self.timed_out}, Result)
 end
 
 local function run_session(argv, pids, opts)
   local prepared = prepare(try(resolve(opts.events)), opts, argv ~= nil)
-  local self = setmetatable({opts = opts, prepared = prepared, pids = pids, everyone = pids and pids[1] == EVERYONE, events = {}},
-    Session)
+  local self = setmetatable({opts = opts, prepared = prepared, pids = pids, everyone = pids and pids[1] == EVERYONE, events = {},
+    told = 0, samples = 0, bytes = 0}, Session)
   try_as("perf.record: another recording of this process is running", core.catch_interrupts())
   local ok, result = pcall(record, self, argv)
-  core.release_interrupts()
   if not ok then self:abandon() end
   self:close()
   if self.writer and not ok then self.writer._writer:close() end
+  core.release_interrupts(not ok) -- an error does not report the signal, so the signal has its effect
   if not ok then error(result, 0) end
+  result.interrupted = core.caught_interrupt() -- the signal may have come while the file was completed
   return result
 end
 
@@ -423,7 +466,8 @@ end
 -- @tparam table|string|integer command an array of a program and its arguments, a string for the shell, a process id, an array
 -- of them, or -1: every process, until the timeout or a signal
 -- @tparam[opt] table options
--- @treturn table `{path=, samples=, lost=, lost_records=, at_least=, bytes=, status=, signal=, interrupted=, timed_out=}`: `lost`
+-- @treturn table `{path=, files=, samples=, lost=, lost_records=, at_least=, bytes=, status=, signal=, interrupted=,
+-- timed_out=}`: `files`, with `switch_output`, the kept files, the oldest first (the numbers are those of all); `lost`
 -- the samples lost because a ring was full (`samples` + `lost` is the number of all samples), `lost_records` the lost records of
 -- programs, maps and processes; `at_least` true: the kernel is older than Linux 6.0 and does not count losses, so `lost` is a
 -- lower bound; `status` the exit status, 128 + a signal; `interrupted` a signal's number
@@ -433,6 +477,8 @@ function recorder.record(what, opts)
   local argv, pids = check_target(what)
   opts = check_options(opts, 2)
   if opts.during and argv then bad(2, "option 'during': only with a process id or -1") end
+  if opts.switch_output and opts.mode ~= "replace" then bad(2, "option 'switch_output': only with the mode replace") end
+  if opts.switch_max_files and not opts.switch_output then bad(2, "option 'switch_max_files': only with 'switch_output'") end
   if what == EVERYONE then
     opts.inherit = false -- every process includes the children
   end

@@ -21,11 +21,12 @@ local M = {}
 M.paranoid, M.max_stack = host.paranoid, host.max_stack
 
 --- Whether this thread can open events at all, or one event.
--- @tparam[opt] string|table event a name or attr table, as for `perf.open`
+-- @tparam[opt] string|table event a name or attr table, as for `perf.measure`
 -- @treturn boolean
 -- @treturn ?string the reason, if it is false
 function M.supported(event)
   if event ~= nil then
+    if require "perf.names.memory".resolve(event) then return true end -- perf.measure counts it
     local ev, reason = require "perf.event.open".open(event)
     if not ev then return false, reason end
     ev:close()

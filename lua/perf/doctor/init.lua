@@ -3,6 +3,7 @@
 -- The checks are functions that add rows to a report: perf.doctor.access, perf.doctor.events, perf.doctor.limits,
 -- perf.doctor.build. A row's `ok` is true, false if something can be improved, nil if there is nothing to judge.
 local argument = require "perf.base.argument"
+local strict = require "perf.api.strict"
 local core = require "perf.core"
 local format = require "perf.base.format"
 local host = require "perf.kernel.host"
@@ -66,7 +67,9 @@ Report.__tostring = function(report) return report:text() end
 --     for _, row in ipairs(perf.doctor()) do if row.ok == false then print(row.check, row.fix) end end
 --
 -- @treturn DoctorReport
-function M.doctor()
+function M.doctor(...)
+  argument.check_dot((...))
+  if ... ~= nil then argument.raise("no argument expected; the report's text() has options") end
   local report = setmetatable({}, Report)
   local release, machine = core.uname()
   report.title = ("lua-perf %s on Linux %s %s, uid %d%s"):format(require "perf.version", release, machine,
@@ -81,5 +84,7 @@ function M.doctor()
   end
   return report
 end
+
+strict.class(Report, "DoctorReport")
 
 return M

@@ -2,6 +2,8 @@
 -- list of them. On Lua 5.4 `local g <close>` closes it.
 -- @classmod Group
 local argument = require "perf.base.argument"
+local copy = require "perf.base.copy"
+local strict = require "perf.api.strict"
 local attempt = require "perf.base.attempt"
 local core = require "perf.core"
 local counts = require "perf.counts"
@@ -15,8 +17,9 @@ local function names() return require "perf.names" end
 
 local begin, begin_own, finish, snap = counts_read.begin, counts_read.try, counts_read.finish, counts_read.snap
 local try, refuse, catch = attempt.try, attempt.refuse, attempt.catch
-local Group, Event = core.Group.__index, core.Event.__index
-local enable_leader = Group.enable
+local in_c = core.Meter.__index -- a Group's methods in C are those of a Meter
+local Group, Event = copy(in_c), core.Event.__index
+local enable_leader = in_c.enable
 
 -- Group -> its events: the result of g:members(), without the call into C, which LuaJIT would not compile.
 local members = setmetatable({}, { __mode = "k" })
@@ -74,9 +77,6 @@ end
 -- The number of times that an Event was reset separately.
 function M.resets(ev) return resets[ev] or 0 end
 
--- The read_format of every member.
-M.format = { "total_time_enabled", "total_time_running", "id", "group" }
-
 -- The events of a list in text, without its braces: "{a,b}:u,c" is a:u, b:u and c.
 function M.events_of(text)
   local list = {}
@@ -102,7 +102,8 @@ local function open_members(events, list, opts)
       refuse(("%s: is counted by %d PMUs of this machine, which one group cannot span: name it with its PMU")
         :format(spec.label, #spec.attrs), "EINVAL")
     end
-    local attr = open.mergeable(open.prepared(spec.attrs[1], M.format))
+    local attr = open.prepared(spec.attrs[1], open.group_format)
+    if open.writes_records(attr) then open.mergeable(attr) elseif #list == 1 then attr.read_format = open.single_format end
     if i == 1 then
       since = attr.enable_on_exec and core.wall_ns() or nil
       on, attr.disabled = not attr.disabled or attr.disabled == 0, true -- enabled when it is complete: see each_member
@@ -124,6 +125,7 @@ end
 -- @treturn Group disabled @fails nothing is left open
 -- @raise for an unknown name, field or option
 function M.group(list, opts)
+  argument.check_dot(list)
   opts = open.check_target(opts, "perf.group", 2)
   if type(list) == "string" then list = M.events_of(list) end
   if type(list) ~= "table" then
@@ -140,7 +142,7 @@ function M.group(list, opts)
   return nil, message, code
 end
 
-local reset_event = Event.reset
+local reset_event = core.Event.in_c.reset
 
 --- Set the count to zero; the times go on, as they do in the kernel.
 -- @treturn boolean true @fails
@@ -203,8 +205,11 @@ end
 -- @treturn Counts @fails
 function Group:read()
   local events = members[self] or check_group(self, "read")
-  return snap(self, events.reading, events.words)
+  local c, message, code = snap(self, events.reading, events.words) -- not a tail call: mistakes are those of this call
+  return c, message, code
 end
+
+argument.public_names[Group.read] = "read"
 
 --- The kernel's id of the leader.
 -- @treturn integer @fails
@@ -221,6 +226,19 @@ function Group:close()
   for i = #events, 1, -1 do events[i]:close() end
 end
 
+local function next_member(events, i)
+  if events[i + 1] then return i + 1, events[i + 1] end
+end
+
+--- Iterate over its Events. It gives their places and the Events, the leader first. (`ipairs` of a Group works on Lua 5.3 and
+-- later only: the others accept tables alone.)
+--
+--     for i, ev in group:each() do print(i, ev:label()) end
+--
+-- @treturn function iterator
+-- @since 0.2.0
+function Group:each() return next_member, check_group(self, "each"), 0 end
+
 --- Map the rings of all members.
 -- @tparam[opt] table options
 -- @treturn boolean true @fails
@@ -233,10 +251,14 @@ read_records(Group, "Group", check_group)
 
 core.Group.__close = Group.close
 core.Group.__len = function(g) return #g:members() end
+
+local missing = strict.missing "Group"
+
 core.Group.__index = function(g, key)
   local method = Group[key]
-  if method ~= nil or type(key) ~= "number" then return method end
-  return g:members()[key]
+  if method ~= nil then return method end
+  if type(key) == "number" then return g:members()[key] end
+  return (missing(g, key, 1)) -- not a tail call: it looks for the caller
 end
 core.Group.__name = "perf.Group"
 

@@ -24,6 +24,9 @@ local function of_ring(code) return (code == "EPERM" or code == "EAGAIN") and "h
 -- core.open; closes idle events and retries if a resource is missing.
 function M.open(attr, ...) return reclaim.retry(of_event, attr, core.open, attr, ...) end
 
+-- core.open_packed of that attr with the same retries.
+function M.open_packed(attr, packed, info) return reclaim.retry(of_event, attr, core.open_packed, packed, info) end
+
 local no_attr = {}
 
 -- core.reopen with the same retries.

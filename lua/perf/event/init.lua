@@ -4,19 +4,28 @@
 local copy = require "perf.base.copy"
 local pairs_of = require "perf.base.pairs"
 local argument = require "perf.base.argument"
-local checks = require "perf.api.check"
+local strict = require "perf.api.strict"
 local compiled = require "perf.base.compiled"
 local core = require "perf.core"
 local counts = require "perf.counts"
-local counts_read = require "perf.counts.read"
-local limits = require "perf.record.limits"
 local watch = require "perf.event.watch"
 
 local Event = core.Event.__index
+assert(core.Record) -- opens all parts of perf.core, of which some add methods to Event
+-- The methods in C, of which this module replaces some. They are kept in core.Event, since this module may be loaded again.
+local in_c = core.Event.in_c or copy(Event)
+core.Event.in_c = in_c
 local entry = counts.entry
 
 local explain = require "perf.event.refusal"
 local idle = require "perf.event.idle"
+local reading = require "perf.event.reading"
+-- Modules that are needed when an event is opened or refused are loaded here, while there are descriptors.
+require "perf.base.mistake"
+require "perf.event.cgroup"
+require "perf.event.user_only"
+require "perf.event.user_read"
+require "perf.event.refusal.causes"
 
 local function check(ev, method) return argument.check_object(ev, core.Event, "Event", method) end
 
@@ -44,9 +53,14 @@ function Event:kernel_attr()
   return attr
 end
 
-local map, set_filter, modify, scan_of = Event.map, Event.set_filter, Event.modify, Event.scan
-local records = Event.records
-local check_map = checks.options "Event:map"
+-- The checks of the options of methods in C are loaded by the first call that has options.
+setmetatable(core.mistakes, { __index = function(all, name)
+  require "perf.record.limits"
+  return rawget(all, name)
+end })
+
+local map, set_filter, modify, scan_of, records = in_c.map, in_c.set_filter, in_c.modify, in_c.scan, in_c.records
+local check_map -- made by the first call
 
 --- Map the ring that records are read from. Map before you enable: records that are written without a ring are lost.
 -- @tparam[opt] table options
@@ -58,6 +72,7 @@ local check_map = checks.options "Event:map"
 function Event:map(opts)
   if compiled.ffi then require "perf.record.cdata" end -- it must be loaded before the first record
   check_open(self, "map")
+  check_map = check_map or require "perf.api.check".options "Event:map"
   opts = check_map(opts, 2)
   local ev, pages, code = idle.map(argument.call_as_method, "map", map, self, opts)
   if ev then return ev, pages, code end
@@ -72,8 +87,8 @@ end
 -- @raise for an unknown option, and if the event is not mapped
 function Event:records(opts)
   local next_record = argument.call_as_method("records", records, self, opts) -- checks the arguments
-  if not limits.bounded(opts) then return next_record end
-  return limits.records(opts, self.read_record, self)
+  if opts == nil or opts.max == nil and opts.duration == nil then return next_record end
+  return require "perf.record.limits".records(opts, self.read_record, self)
 end
 
 --- Iterate over the records of one type that are in the ring now: their fields as plain values, without a Record for each.
@@ -110,11 +125,13 @@ function Event:modify(attr)
   check_open(self, "modify")
   local fields, label = attr, nil
   if type(attr) == "string" or type(attr) == "table" and attr.event ~= nil then
-    local spec, message, code = require "perf.names".resolve(attr)
+    local spec, message, code = argument.call_as_argument_of_method("modify", 2, require "perf.names".resolve, attr)
     if not spec then return nil, message, code end
     fields, label = spec.attrs[1], spec.label
   end
-  if type(fields) ~= "table" then argument.raise_in_method("modify", "event name or table expected, got " .. type(fields), 2) end
+  if type(fields) ~= "table" or argument.is_perf(fields) then
+    argument.raise_in_method("modify", "event name or table expected, got " .. argument.kind(fields), 2)
+  end
   local info = self:info()
   local all = copy(info.attr)
   for field, value in pairs_of(fields) do all[field] = value end
@@ -157,6 +174,32 @@ function Event:scan(own)
   return scan, message, code
 end
 
+-- Readings in other formats than that of an event by name, of pinned events without a counter, and mistakes.
+local function read_slowly(ev)
+  local info = check(ev, "read"):info()
+  local scan, message, code = scan_of(ev)
+  if not scan then
+    if not message then check_open(ev, "read") end -- raises
+    return nil, message, code
+  end
+  if not scan[1] then return without(info, OFF, 0) end
+  local v = scan[own_place(ev, info, scan)]
+  local e = v and entry(info, v.value, scan.enabled_ns, scan.running_ns, v.id or ev:id()) or without(info, NO_IDS)
+  e.lost = v and v.lost
+  if scan[2] then e.members = scan end
+  return e
+end
+
+local infos = setmetatable({}, { __mode = "k" }) -- the results of ev:info(), without the call into C
+
+local function info_of(ev)
+  local info = ev:info()
+  infos[ev] = info
+  return info
+end
+
+local take = reading.take
+
 --- The count, with the times for which it was enabled and running. An event that counts read(2) also counts this call, and those
 -- of measurements.
 -- @treturn table `{label=, value=, raw=, enabled_ns=, running_ns=, unit=, id=, why=}`, as far as its read_format has them: an
@@ -164,22 +207,10 @@ end
 -- @fails
 -- @raise if the event is closed
 function Event:read()
-  local info = check(self, "read"):info()
-  if info.user then
-    local value, enabled, running, id = self:user()
-    if value then return entry(info, value, enabled, running, id) end
-  end
-  local scan, message, code = scan_of(self)
-  if not scan then
-    if not message then check_open(self, "read") end -- raises
-    return nil, message, code
-  end
-  if not scan[1] then return without(info, OFF, 0) end
-  local v = scan[own_place(self, info, scan)]
-  local e = v and entry(info, v.value, scan.enabled_ns, scan.running_ns, v.id or self:id()) or without(info, NO_IDS)
-  e.lost = v and v.lost
-  if scan[2] then e.members = scan end
-  return e
+  local value, enabled, running, id, info = take(self)
+  if value then return entry(info or infos[self] or info_of(self), value, enabled, running, id) end
+  if enabled then return nil, enabled, running end -- message, code
+  return read_slowly(self)
 end
 
 -- The slow path, for events whose caller chose another read_format.
@@ -207,20 +238,12 @@ local function measure_by_scan(ev, fn, ...)
   return finish_scan(ev, before, fn(...))
 end
 
-local infos = setmetatable({}, { __mode = "k" }) -- the results of ev:info(), without the call into C
-
-local function info_of(ev)
-  local info = ev:info()
-  infos[ev] = info
-  return info
-end
-
-local finish = counts_read.event_finish(function(ev, value, enabled, running, id, ...)
+local finish = reading.finish(function(ev, value, enabled, running, id, ...)
   local info = infos[ev] or info_of(ev)
   if value == nil then return enabled == "ECHILD" and without(info, counts.forked) or without(info, OFF, 0), ... end
   return entry(info, value, enabled, running, id), ...
 end)
-local begin = counts_read.event_begin
+local begin = reading.begin
 
 --- Count while a function runs; return the count, then the function's results. Enables the event, which stays enabled.
 -- @tparam function fn called with the other arguments; its error is raised again unchanged
@@ -247,5 +270,7 @@ function core.Event.__tostring(ev)
   local disabled = not e.value and e.why:find "^not enabled"
   return ("Event(%s)"):format(disabled and info.label .. ": not enabled yet" or tostring(e))
 end
+
+strict.class(Event, "Event")
 
 return Event

@@ -1,70 +1,19 @@
--- Opens events: from a name or attr to a descriptor, with explanations of refusals.
+-- perf.open, and the checks of options that select what to count. The other fields are those of perf.event.opening.
+require "perf.event" -- the methods of Events
 local copy = require "perf.base.copy"
 local argument = require "perf.base.argument"
 local core = require "perf.core"
-
-local M = {}
-
 local explain = require "perf.event.refusal"
-local host = require "perf.kernel.host"
 local idle = require "perf.event.idle"
+local opening = require "perf.event.opening"
 local prewarm = require "perf.event.prewarm"
-local probe = require "perf.event.probe"
-local user_read = require "perf.event.user_read"
-local watch = require "perf.event.watch"
+
+local M = setmetatable({}, { __index = opening })
 
 local function names() return require "perf.names" end -- large, and not needed to load the module
 
 local SOFTWARE = 1
 local MAX_INT = 2 ^ 31 - 1
-
--- The config of a software event; nil for other events.
-function M.software_config(attr)
-  if attr.type == SOFTWARE or attr.type == "software" then return attr.config or 0 end
-end
-
-local function is_set(flag) return flag and flag ~= 0 end
-
--- Whether an event is one of the kernel's clocks.
-function M.is_clock(attr)
-  local config = M.software_config(attr)
-  return config == 0 or config == 1
-end
-
--- The reason why an event counts nothing although it can be opened; nil if it counts.
--- @param attr plain attr fields
--- @string[opt] label the event's name, which shows the kind of a tracepoint
-function M.no_count_reason(attr, label)
-  if not is_set(attr.exclude_kernel) then return nil end
-  local what = probe.in_kernel(M.software_config(attr))
-  if what then return what .. " happen in the kernel (exclude_kernel, :u, leaves that out)" end
-  local system = (attr.type == "tracepoint" or attr.type == 2) and type(label) == "string" and label:match "^(%a[%w_-]*):"
-  -- Tracepoints of system calls and of probes in a program have the program's registers, so they can count with :u. Without a
-  -- name the kind is unknown.
-  if system and system ~= "syscalls" and system ~= "tracepoint" and not system:find "^u?prob" then
-    return "this tracepoint is in the kernel (exclude_kernel, :u, leaves that out)"
-  end
-end
-
--- The note on a count of the kernel's clocks, which ignore exclude_kernel and exclude_user. (Their samples do not: a sample is
--- taken only in the part that is not excluded.)
-local function remark(attr)
-  if M.is_clock(attr) and not (attr.sample_period or attr.sample_freq)
-    and (is_set(attr.exclude_kernel) or is_set(attr.exclude_user)) then
-    return "the kernel's clocks ignore :u and :k: this is the whole time"
-  end
-end
-
--- The mount point of the cgroup hierarchy that perf uses, once it is known.
-local cgroup_root
-
-local function find_cgroup_root()
-  if cgroup_root then return cgroup_root end
-  local text = host.read_file "/proc/self/mounts"
-  if not text then return "/sys/fs/cgroup" end -- search again the next time
-  cgroup_root = text:match "%S+ (%S+) cgroup %S*perf_event%S* " or text:match "%S+ (%S+) cgroup2 " or "/sys/fs/cgroup"
-  return cgroup_root
-end
 
 local function int(v)
   if v ~= math.floor(v) then return "integer expected, got " .. tostring(v) end
@@ -102,184 +51,31 @@ function M.check_target(opts, name, position, more)
   return checks[name](opts, position)
 end
 
--- The arguments of perf_event_open by the options. Opens the cgroup's directory.
--- @return pid, flags, keep (an object that holds the cgroup open), or nil, message, code
-local function target(opts)
-  local cgroup = opts.cgroup
-  if cgroup == nil then return opts.pid or 0, 0 end
-  if type(cgroup) == "number" then return cgroup, 4 end
-  local path = cgroup
-  if cgroup:sub(1, 1) ~= "/" then
-    path = find_cgroup_root() .. "/" .. cgroup
-  end
-  local dir, message, code = core.opendir(path)
-  if not dir then return nil, "cgroup " .. message, code end
-  return dir:fd(), 4, dir
+-- The kernel's software events that were opened by name: name -> {attr=, packed=, info=}. Resolving a name and checking an attr
+-- take as long as opening the event. A name has the same meaning each time, and these events need no more than the open itself.
+local by_name, many = {}, 0
+local MOST = 256
+
+local function remember(name, attr, ev)
+  local info = ev:info()
+  if attr.type ~= SOFTWARE or info.attr ~= attr or opening.writes_records(attr) then return end
+  if many >= MOST then by_name, many = {}, 0 end
+  by_name[name] = { attr = attr, packed = core.pack(attr), info = copy(info, { shared = true }) }
+  many = many + 1
 end
 
-local clock = { [0] = true, [1] = true, [9] = true } -- cpu-clock, task-clock, dummy: the same with and without the kernel
-
-local weak = { __mode = "v" }
-
--- Whether an event's records may contain the counts of its group.
-local function records_counts(attr) return attr.sample_type ~= nil or attr.inherit_stat end
-
--- The array of the labels of a group's open events, in the kernel's order. All of them share it, since any of them may write a
--- record with the counts of all. It is made if one of them does.
-local function joined(leader, ev, info)
-  local first = leader:info()
-  local members = first.members or setmetatable({ n = 0 }, weak)
-  members.n = members.n + 1
-  members[members.n] = ev
-  first.members = members
-  if not (first.labels or records_counts(first.attr) or records_counts(info.attr)) then return end
-  local labels = { first.label }
-  first.labels = labels
-  for i = 1, members.n do
-    local member = members[i]
-    if member and member:is_open() then
-      local its = member:info()
-      labels[#labels + 1], its.labels = its.label, labels
-    end
-  end
-end
-
--- The attr fields that make an event write records.
-local writes = { "sample_period", "sample_freq", "mmap", "mmap2", "mmap_data", "comm", "comm_exec", "task", "context_switch",
-  "namespaces", "ksymbol", "bpf_event", "cgroup", "text_poke", "inherit_stat" }
-
-local function writes_records(attr)
-  for _, field in ipairs(writes) do
-    local v = attr[field]
-    if v and v ~= 0 then return true end
-  end
-end
-
-local counts_lost -- whether the kernel counts lost records; nil: not known yet
-
--- Whether the kernel counts the records that an event loses (PERF_FORMAT_LOST, Linux 6.0).
-function M.counts_lost()
-  if counts_lost == nil then
-    local ok, code = probe.attempt(probe.dummy { read_format = { "lost" } })
-    if not ok and code ~= "EINVAL" then return false end -- refused, or out of descriptors: try again the next time
-    counts_lost = ok
-  end
-  return counts_lost
-end
-
--- Whether to open an event with a count of its lost records: only if it writes records. A BPF program can write samples into an
--- event without a period.
-local function to_count_lost(attr)
-  local sampled = attr.sample_type
-  local writer = writes_records(attr) or sampled ~= nil and sampled ~= 0 and not (type(sampled) == "table" and sampled[1] == nil)
-  return writer and M.counts_lost()
-end
-
--- Open one attr; explains a refusal of the machine.
--- @param spec {label=, unit=, scale=, note= a remark on its counts}
--- @param attr plain attr fields
--- @param opts {pid=, cpu=, group=Event, cgroup=}
--- @return Event, or nil, message, code
-function M.attr(spec, attr, opts)
-  local pid, flags, keep = target(opts)
-  if not pid then return nil, flags, keep end
-  local no_count = M.no_count_reason(attr, spec.label)
-  local info = { label = spec.label, unit = spec.unit, scale = spec.scale, attr = attr, leader = opts.group,
-    why = no_count and spec.note and no_count .. "; " .. spec.note or no_count, note = spec.note or remark(attr), cpu = opts.cpu,
-    bound = opts.cgroup == nil and pid ~= -1 and (opts.cpu or -1) ~= -1 }
-  local with_user = attr
-  if pid == 0 and flags == 0 and (opts.cpu or -1) == -1 and M.is_hardware(attr) then
-    with_user, info.user = user_read.request(attr)
-  end
-  local lost = to_count_lost(attr)
-  local ev, message, code = idle.open(with_user, pid, opts.cpu or -1, opts.group, flags, info, info.user, lost)
-  if not ev and with_user ~= attr then
-    info.user = false
-    ev, message, code = idle.open(attr, pid, opts.cpu or -1, opts.group, flags, info, false, lost)
-  end
-  if not ev and code == "EACCES" and clock[M.software_config(attr) or -1] and not attr.exclude_kernel then
-    -- A clock counts the same with and without the kernel, and needs no permission without it.
-    local user = copy(attr)
-    user.exclude_kernel = true
-    info.attr = user
-    if attr.sample_period or attr.sample_freq then -- although no samples are taken in the kernel
-      info.label, info.note = M.user_label(spec.label)
-    end
-    ev, message, code = idle.open(user, pid, opts.cpu or -1, opts.group, flags, info, false, lost)
-  end
-  if keep then keep:close() end
+-- Open such an event again. These events share a table of information, which is replaced before it is changed.
+local function open_again(name, again)
+  local ev, message, code = idle.open_packed(again.attr, again.packed, again.info)
   if ev then
-    if opts.group then joined(opts.group, ev, info) end
-    idle.note(ev, attr, spec.label, M.is_hardware(attr))
-    prewarm.note(attr, spec.label)
-    watch.note(ev, attr, opts)
+    prewarm.note(again.attr)
     return ev
   end
-  return explain(spec.label, attr, message, code, opts)
-end
-
--- The label of an event that excludes the kernel, and the reason.
-function M.user_label(label)
-  local level = host.paranoid()
-  return require "perf.event.refusal.permission".user_only(label) or label, level and level > 1
-    and ("user space only: kernel.perf_event_paranoid is %d; run: %s"):format(level, host.paranoid_command(1))
-    or "user space only: counting the kernel is refused here"
-end
-
--- The same event, for user space only.
--- @param spec {label=, unit=, scale=, ...}
--- @param attr one of its attrs
--- @return a spec whose label ends in u and whose note gives the reason; and the attr. Or nil if such an event would count
--- nothing, or the same
-function M.user_only(spec, attr)
-  if is_set(attr.exclude_kernel) or is_set(attr.exclude_user) or M.is_clock(attr) then return nil end
-  local user = copy(spec)
-  user.label, user.note = M.user_label(spec.label)
-  local a = copy(attr)
-  a.exclude_kernel = true
-  return user, a
-end
-
--- Open one attr; for user space only, if counting the kernel is not permitted.
--- @param spec, attr, opts as for `attr`
--- @return Event, or nil, message, code
-function M.allowed(spec, attr, opts)
-  local ev, message, code = M.attr(spec, attr, opts)
-  if not ev and code == "EACCES" then
-    local user, a = M.user_only(spec, attr)
-    -- If that is refused too, return its reason, which is the one to act on: the CPU lacks the event, or the process belongs to
-    -- another user.
-    if user then return M.attr(user, a, opts) end
+  if code == "EACCES" and opening.is_clock(again.attr) then -- then M.attr does without the kernel
+    by_name[name] = nil
+    return M.open(name)
   end
-  return ev, message, code
-end
-
-local single_format = { "total_time_enabled", "total_time_running", "id" }
-
--- The attr to open for an event: disabled, and with times and id in its readings.
--- @param attr plain attr fields
--- @param[opt] format the read_format; the attr's own, or times and id
-function M.prepared(attr, format)
-  local a = copy(attr)
-  if a.disabled == nil then a.disabled = true end
-  a.read_format = format or a.read_format or single_format
-  return a
-end
-
--- Let an attr's records be merged with those of others: add a time to order them by, and an id that identifies the event.
-function M.mergeable(attr)
-  if not writes_records(attr) then return attr end
-  local sampled = attr.sample_type or {}
-  if type(sampled) ~= "table" then
-    sampled = core.unpack(core.pack { sample_type = sampled }).sample_type or {}
-  end
-  local list, has = {}, {}
-  for i, name in ipairs(sampled) do list[i], has[name] = name, true end
-  for _, name in ipairs { "time", "identifier" } do
-    if not has[name] then list[#list + 1] = name end
-  end
-  attr.sample_type, attr.sample_id_all = list, true
-  return attr
+  return explain(again.info.label, again.attr, message, code, {})
 end
 
 --- Open one event; return an Event.
@@ -289,41 +85,23 @@ end
 -- @fails "EACCES" if kernel.perf_event_paranoid forbids it, "ENOENT" or "EOPNOTSUPP" if the machine lacks the event ...
 -- @raise for an unknown name, field or option
 function M.open(event, opts)
+  local again = opts == nil and by_name[event]
+  if again then return open_again(event, again) end
   argument.check_dot(event)
+  require "perf.api.check".check_no_options(event, "perf.open", 1)
   opts = M.check_target(opts, "perf.open", 2)
+  if type(event) == "table" and event[1] ~= nil and next(event, 1) == nil then event = event[1] end -- a list of one
   local spec, message, code = names().resolve(event)
   if not spec then return nil, message, code end
   if #spec.attrs > 1 then
     return nil, ("%s: is counted by %d PMUs of this machine, and an Event is one of them: name it with its PMU, or use "
       .. "perf.measure or perf.set, which add them up"):format(spec.label, #spec.attrs), "EINVAL"
   end
-  return M.attr(spec, M.prepared(spec.attrs[1]), opts)
-end
-
--- "hardware" if any of the events is counted by a PMU of the CPU.
-function M.source(events)
-  for _, ev in ipairs(events) do
-    if M.is_hardware(ev:info().attr) then return "hardware" end
-  end
-  return "software"
-end
-
-local soft_types = { software = true, tracepoint = true, breakpoint = true, [1] = true, [2] = true, [5] = true }
-local soft_pmus
-
--- Whether an attr is counted by hardware: by any PMU except the kernel's software ones.
-function M.is_hardware(attr)
-  if soft_types[attr.type] then return false end
-  local known = soft_pmus
-  if not known then
-    known = {}
-    for _, name in ipairs { "kprobe", "uprobe", "software", "tracepoint", "breakpoint" } do
-      local kind = host.number("/sys/bus/event_source/devices/" .. name .. "/type")
-      if kind then known[kind] = true end
-    end
-    if next(known) then soft_pmus = known end -- else descriptors have run out
-  end
-  return not known[attr.type]
+  local attr = opening.prepared(spec.attrs[1])
+  local ev
+  ev, message, code = opening.attr(spec, attr, opts)
+  if ev and type(event) == "string" and next(opts) == nil then remember(event, attr, ev) end
+  return ev, message, code
 end
 
 return M

@@ -7,6 +7,7 @@
 -- Only `keep` keeps tracepoints of system calls: while one is open, each system call of each process takes about 50 ns more.
 --
 -- At most 32 descriptors are kept in a Lua state. An exec closes them. PERF_KEEP=0 keeps none.
+local argument = require "perf.base.argument"
 local core = require "perf.core"
 local pairs_of = require "perf.base.pairs"
 local reclaim = require "perf.base.reclaim"
@@ -60,6 +61,7 @@ end
 -- @tparam string|table event a name or attr table, as for `perf.open`
 -- @treturn boolean true @fails
 function M.keep(event)
+  argument.check_dot(event)
   local spec, message, code = require "perf.names".resolve(event)
   if not spec then return nil, message, code end
   for _, attr in ipairs(spec.attrs) do

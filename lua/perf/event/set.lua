@@ -1,6 +1,7 @@
--- Sets: the same event on each CPU, or thread, or cgroup.
+-- Sets: the same events on each CPU, or thread, or cgroup.
 local pairs_of = require "perf.base.pairs"
 local argument = require "perf.base.argument"
+local strict = require "perf.api.strict"
 local attempt = require "perf.base.attempt"
 local core = require "perf.core"
 local counts = require "perf.counts"
@@ -14,8 +15,8 @@ local M = {}
 
 local try, refuse, catch = attempt.try, attempt.refuse, attempt.catch
 
---- One event on many CPUs, threads or cgroups. `#set` and `set[i]` are its Events; it prints as a list of them. On Lua 5.4
--- `local s <close>` closes it.
+--- Events on many CPUs, threads or cgroups. `#set` and `set[i]` are its Events, which `ipairs` gives on every Lua; it prints as a
+-- table of them. On Lua 5.4 `local s <close>` closes it.
 -- @type Set
 local Set = {}
 Set.__index = Set
@@ -97,39 +98,68 @@ local function program_of(bpf)
   return fd
 end
 
--- Open the events of a Set.
-local function open_events(s, opts, bpf)
-  local spec = s.spec
+-- Open one of the events of a Set on all targets.
+local function open_event(s, k, opts)
+  local spec, n = s.specs[k], #s
   for _, target in ipairs(targets(spec, opts)) do
     for _, attr in ipairs(spec.attrs) do
       local a = open.mergeable(open.prepared(attr))
       a.disabled = true
       local ev, message, code = open.attr(spec, a, target)
       if ev then
-        s[#s + 1], s.targets[#s.targets + 1] = ev, target
+        local i = #s + 1
+        s[i], s.targets[i], s.place[i] = ev, target, k
       elseif #spec.attrs == 1 or code ~= "EINVAL" and code ~= "ENOENT" and code ~= "ENODEV" then
         refuse(message, code) -- on a hybrid CPU, each PMU counts only on its own CPUs
       end
     end
   end
-  if #s == 0 then refuse(spec.label .. ": no requested CPU counts it", "ENODEV") end
+  if #s == n then refuse(spec.label .. ": no requested CPU counts it", "ENODEV") end
+end
+
+local function open_events(s, opts, bpf)
+  for k = 1, #s.specs do open_event(s, k, opts) end
   for _, ev in ipairs(bpf and s or {}) do try(ev:set_bpf(bpf)) end
   if not opts.deferred_enable then try(s:enable()) end
   return true
 end
 
---- Open an event on each CPU, or on each thread or cgroup; return a Set. CPUs that are offline are left out. A CPU that goes
+-- The resolved events of a list, or of one event.
+local function specs_of(events)
+  local names = require "perf.names"
+  local list = events
+  if type(events) == "string" then
+    list = require "perf.event.group".events_of(events)
+  elseif type(events) == "table" and (events[1] == nil and next(events) ~= nil) then
+    list = { events }
+  end
+  if type(list) ~= "table" then argument.raise("event or list of events expected, got " .. type(list)) end
+  local wrong = names.list_mistake(list)
+  if wrong then argument.raise(wrong) end
+  if #list == 0 then argument.raise "a set needs an event" end
+  local specs, label = {}, {}
+  for i, event in ipairs(list) do
+    specs[i] = try(names.resolve(event))
+    label[i] = specs[i].label
+  end
+  specs.label = table.concat(label, ",")
+  return specs
+end
+
+--- Open events on each CPU, or on each thread or cgroup; return a Set. CPUs that are offline are left out. A CPU that goes
 -- offline later keeps its count and the records in its ring; when it is back, only a set that is opened then counts it.
--- @tparam string|table event a name or attr table, as for `perf.open`
+-- @tparam string|table events a name or attr table, as for `perf.open`; or several, as for `perf.measure`
 -- @tparam[opt] table options
 -- @treturn Set @fails nothing is left open
 -- @raise for an unknown name, field or option
-function M.set(event, opts)
+function M.set(events, opts)
+  argument.check_dot(events)
+  require "perf.api.check".check_no_options(events, "perf.set", 1)
   opts = open.check_target(opts, "perf.set", 2, own_checks)
   local bpf = opts.bpf and program_of(opts.bpf)
-  local spec, message, code = require "perf.names".resolve(event)
-  if not spec then return nil, message, code end
-  local s = setmetatable({ targets = {}, spec = spec, wall_ns = 0 }, Set)
+  local specs, message, code = catch(specs_of, events)
+  if not specs then return nil, message, code end
+  local s = setmetatable({ targets = {}, place = {}, specs = specs, wall_ns = 0 }, Set)
   local ok
   ok, message, code = catch(open_events, s, opts, bpf)
   if ok then return s end
@@ -189,15 +219,22 @@ function Set:per_cpu()
   return list
 end
 
---- The sum of all counts, as Counts.
--- @treturn Counts with one entry, which also has that entry's fields (value, raw, enabled_ns ...) @fails
-function Set:read()
-  local list, message, code = check_open(self, "read"):per_cpu()
-  if not list then return nil, message, code end
-  local sum = { label = self.spec.label, unit = self.spec.unit, raw = 0, enabled_ns = 0, running_ns = 0 }
-  local longest, resets = 0, 0
-  for i, e in ipairs(list) do
-    resets = resets + require "perf.event.group".resets(self[i])
+--- Set the counts to zero; the times go on, as they do in the kernel.
+-- @treturn boolean true @fails
+-- @since 0.2.0
+function Set:reset()
+  local ok, message, code = each(self, "reset")
+  return ok, message, code
+end
+
+-- The sum of the counts of one event. `list` are the entries of all events, `first` the index of its first Event.
+local function sum_of(s, list, first)
+  local spec = s.specs[s.place[first]]
+  local sum = { label = spec.label, unit = spec.unit, raw = 0, enabled_ns = 0, running_ns = 0 }
+  local longest = 0
+  for i = first, #list do
+    if s.place[i] ~= s.place[first] then break end
+    local e = list[i]
     sum.raw = sum.raw + e.raw
     sum.enabled_ns = sum.enabled_ns + (e.enabled_ns or 0)
     sum.running_ns = sum.running_ns + (e.running_ns or 0)
@@ -205,23 +242,88 @@ function Set:read()
     if e.value then sum.value = (sum.value or 0) + e.value end
     sum.why = sum.why or e.why
   end
-  if sum.value then sum.why = self[1]:info().note end
-  local hardware = open.is_hardware(self.spec.attrs[1])
-  if self[1]:info().bound then
+  local info = s[first]:info()
+  if sum.value then sum.why = info.note end
+  local hardware = open.is_hardware(spec.attrs[1])
+  if info.bound then
     -- The events of one task are all enabled while the task runs, but it runs on only one CPU at a time.
     sum.enabled_ns = longest
     if hardware and sum.value and sum.running_ns < longest then
-      sum.value = counts.scaled(sum.raw, longest, sum.running_ns) * (self.spec.scale or 1)
+      sum.value = counts.scaled(sum.raw, longest, sum.running_ns) * (spec.scale or 1)
     end
   end
-  sum.scale, sum.bound = self.spec.scale, self[1]:info().bound and not hardware or nil
+  sum.scale, sum.bound = spec.scale, info.bound and not hardware or nil
+  return sum, longest, hardware
+end
+
+-- Counts of a Set. Counts of a single event also have its entry's fields.
+local function result(c)
+  for k, v in pairs_of(#c == 1 and c[1] or {}) do c[k] = v end
+  return c
+end
+
+--- The sum of the counts of each event, as Counts.
+-- @treturn Counts with an entry for each event; those of a single one also have its fields (value, raw, enabled_ns ...) @fails
+function Set:read()
+  local list, message, code = check_open(self, "read"):per_cpu()
+  if not list then return nil, message, code end
+  local sums, longest, source, resets = {}, 0, "software", 0
+  for i, ev in ipairs(self) do
+    resets = resets + require "perf.event.group".resets(ev)
+    if self.place[i] ~= self.place[i - 1] then
+      local sum, enabled, hardware = sum_of(self, list, i)
+      sums[#sums + 1], longest = sum, math.max(longest, enabled)
+      if hardware then source = "hardware" end
+    end
+  end
   -- Events of a task are only enabled while the task runs, so the Set keeps the wall time itself. If the program enabled them one
   -- by one, the longest enabled time is used.
   local wall = self.wall_ns + elapsed(self)
-  local c = counts.plain({ sum }, wall ~= 0 and wall or longest, hardware and "hardware" or "software")
-  for k, v in pairs_of(sum) do c[k] = v end
+  local c = result(counts.plain(sums, wall ~= 0 and wall or longest, source))
   c.cumulative, c.epoch = true, resets
   return c
+end
+
+-- In the child of a fork nothing was measured.
+local function forked(before)
+  local list = {}
+  for i, e in ipairs(before) do list[i] = { label = e.label, unit = e.unit, why = counts.forked } end
+  return result(counts.plain(list, 0, before.source))
+end
+
+local function finish(s, before, ...)
+  if s[1]:is_inherited() then return forked(before), ... end
+  local after, message = s:read()
+  if not after then argument.raise(message, 0) end
+  return result(after - before), ...
+end
+
+--- Count while a function runs; return Counts, then the function's results. A disabled set is enabled first and stays enabled. It
+-- counts what its targets do meanwhile: of all processes on a CPU, unless `pid` or `cgroup` says otherwise.
+-- @tparam function fn called with the other arguments; its error is raised again unchanged
+-- @tparam any ... its arguments
+-- @treturn Counts as `read` returns them, then the function's results
+-- @since 0.2.0
+function Set:measure(fn, ...)
+  check_open(self, "measure")
+  argument.check_callable(fn, 1, "measure")
+  local before, message
+  if not self.since_ns then
+    before, message = self:enable()
+    if not before then argument.raise(message, 0) end
+  end
+  before, message = self:read()
+  if not before then argument.raise(message, 0) end
+  return finish(self, before, fn(...))
+end
+
+--- The descriptors of its events, for other event loops: one is readable when its event has records.
+-- @treturn {integer,...}
+-- @since 0.2.0
+function Set:fds()
+  local list = {}
+  for i, ev in ipairs(check_open(self, "fds")) do list[i] = ev:fd() end
+  return list
 end
 
 --- Map the rings of all events.
@@ -244,16 +346,17 @@ Set.__close = Set.close
 Set.__name = "perf.Set"
 
 function Set.__tostring(s)
-  if not s[1]:is_open() then return ("Set(%s, closed)"):format(s.spec.label) end
-  if s[1]:is_inherited() then return ("Set(%s, of the parent process)"):format(s.spec.label) end
+  if not s[1]:is_open() then return ("Set(%s, closed)"):format(s.specs.label) end
+  if s[1]:is_inherited() then return ("Set(%s, of the parent process)"):format(s.specs.label) end
   local list, message = s:per_cpu()
-  if not list then return ("Set(%s, %s)"):format(s.spec.label, message) end
-  local rows = {}
-  for i, e in ipairs(list) do
-    rows[i] = { e.cpu and "cpu " .. e.cpu or "thread " .. e.pid,
-      e.value and require "perf.base.format".commas(e.value) or "<not counted>", e.label }
+  if not list then return ("Set(%s, %s)"):format(s.specs.label, message) end
+  local format, rows, most = require "perf.base.format", {}, 100
+  for i = 1, math.min(#list, most) do
+    local e = list[i]
+    rows[i] = { e.cpu and "cpu " .. e.cpu or "thread " .. e.pid, e.value and format.commas(e.value) or "<not counted>", e.label }
   end
-  return ("Set of %d events\n%s"):format(#list, require "perf.base.format".align(rows, { false, true }))
+  return ("Set of %s\n%s%s"):format(format.count(#list, "event"), format.align(rows, { false, true }),
+    #list > most and ("\n... and %s"):format(format.count(#list - most, "other")) or "")
 end
 
 --- The event for sampling CPU time: cycles if the machine counts them, else the CPU clock.
@@ -279,5 +382,7 @@ function M.probe_cycles(hz)
     if name == "cpu-clock" then return attr end -- opening it will give the reason
   end
 end
+
+strict.class(Set, "Set")
 
 return M

@@ -3,7 +3,6 @@
 --
 -- Specs set `host.root`, the prefix of every path, to a temporary tree.
 local core = require "perf.core"
-local pmus = require "perf.kernel.pmu"
 local reclaim = require "perf.base.reclaim"
 
 local M = { root = "" }
@@ -279,7 +278,7 @@ function M.cpus(which)
 end
 
 -- The PMUs in sysfs, sorted by name: see perf.kernel.pmu.
-function M.pmus() return pmus.new(M.root .. "/sys/bus/event_source/devices"):all() end
+function M.pmus() return require "perf.kernel.pmu".new(M.root .. "/sys/bus/event_source/devices"):all() end
 
 -- The PMU with a name, or with a number of attr.type; nil if sysfs does not have it.
 function M.pmu(which)

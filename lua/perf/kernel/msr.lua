@@ -8,6 +8,7 @@
 -- Registers can only be read. The kernel executes RDMSR on that CPU, wherever the caller runs.
 -- @classmod Msr
 local argument = require "perf.base.argument"
+local strict = require "perf.api.strict"
 local core = require "perf.core"
 local host = require "perf.kernel.host"
 
@@ -83,5 +84,7 @@ end
 function Msr:close() self.device:close() end
 argument.check_methods(Msr, "Msr", "read close")
 Msr.__close = Msr.close
+
+strict.class(Msr, "Msr")
 
 return M

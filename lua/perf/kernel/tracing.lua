@@ -7,8 +7,10 @@
 --     ROOT/current_tracer       one name, "nop" when none traces
 --     /proc/self/mounts         DEVICE DIRECTORY TYPE OPTIONS ..., a blank in a name as \040
 local argument = require "perf.base.argument"
+local format = require "perf.base.format"
 local host = require "perf.kernel.host"
 local keys_of = require "perf.base.keys"
+local Lines = require "perf.base.lines"
 local tracefs = require "perf.kernel.tracefs"
 
 local M = {}
@@ -24,7 +26,16 @@ local function read_words(name)
   if not text then return nil, message, code end
   local list = {}
   for word in text:gmatch "%S+" do list[#list + 1] = word end
-  return list
+  return setmetatable(list, Lines)
+end
+
+-- Prints as the number of tracepoints of each subsystem.
+local BySubsystem = {}
+
+function BySubsystem.__tostring(events)
+  local rows = {}
+  for i, group in ipairs(keys_of(events)) do rows[i] = { group, format.count(#events[group], "event") } end
+  return format.align(rows)
 end
 
 --- The tracepoints by subsystem.
@@ -33,11 +44,11 @@ end
 function M.available_events()
   local all, message, code = tracefs.here:names()
   if not all then return nil, message, code end
-  local events = {}
+  local events = setmetatable({}, BySubsystem)
   for _, full in ipairs(all) do
     local group, name = full:match "^([^:]+):(.+)$"
     if group then
-      events[group] = events[group] or {}
+      events[group] = events[group] or setmetatable({}, Lines)
       table.insert(events[group], name)
     end
   end
@@ -49,7 +60,7 @@ end
 function M.subsystems()
   local events, message, code = M.available_events()
   if not events then return nil, message, code end
-  return keys_of(events)
+  return setmetatable(keys_of(events), Lines)
 end
 
 --- The tracers of ftrace that this kernel has.
@@ -80,7 +91,7 @@ function M.mounts(fstype)
       list[#list + 1] = (dir:gsub("\\(%d%d%d)", function(octal) return string.char(tonumber(octal, 8)) end))
     end
   end
-  return list
+  return setmetatable(list, Lines)
 end
 
 return M

@@ -2,6 +2,7 @@
 local copy = require "perf.base.copy"
 local core = require "perf.core"
 local argument = require "perf.base.argument"
+local strict = require "perf.api.strict"
 local counts = require "perf.counts"
 local counts_read = require "perf.counts.read"
 local kernel_group = require "perf.event.group"
@@ -33,9 +34,9 @@ M.lacking = { ENOENT = true, EOPNOTSUPP = true, ENODEV = true, ENXIO = true, EIN
 
 local function open_event(spec, attr, opts, fallback)
   local a = copy(attr)
-  a.read_format, a.disabled = kernel_group.format, true
+  a.read_format, a.disabled = open.group_format, true
   if opts.inherit then a.inherit = true end
-  return (fallback and open.allowed or open.attr)(spec, a, opts)
+  return (fallback and require "perf.event.user_only".allowed or open.attr)(spec, a, opts)
 end
 
 -- The Events of one spec, one for each PMU that counts it: array, or nil, message, code.
@@ -159,7 +160,8 @@ end
 function M.allowed(list, opts) return gather("software", list, opts, true) end
 
 local function open_meter(p, method)
-  return argument.check_object(p, Profiler, "Profiler", method).meter or argument.raise_in_method(method, "Profiler is closed", 1)
+  return argument.check_object(p, Profiler, "CountingProfiler", method).meter
+    or argument.raise_in_method(method, "CountingProfiler is closed", 1)
 end
 
 --- Start counting.
@@ -206,17 +208,19 @@ function Profiler:close()
   for i = #self.groups, 1, -1 do self.groups[i]:close() end
 end
 
-argument.check_methods(Profiler, "Profiler", "close")
+argument.check_methods(Profiler, "CountingProfiler", "close")
 Profiler.__close = Profiler.close
-Profiler.__name = "perf.Profiler"
+Profiler.__name = "perf.CountingProfiler"
 
 function Profiler.__tostring(p)
-  if not p.meter then return ("Profiler(%s, closed)"):format(p.kind) end
+  if not p.meter then return ("CountingProfiler(%s, closed)"):format(p.kind) end
   local text = tostring(p:read())
   if #p.missing == 0 then return text end
   local labels = {}
   for i, m in ipairs(p.missing) do labels[i] = m.label end
   return ("%s\n\n  not counted here: %s"):format(text, table.concat(labels, ", "))
 end
+
+strict.class(Profiler, "CountingProfiler")
 
 return M

@@ -4,6 +4,7 @@
 -- span). The meter counts the measurements that have begun but not ended, which costs the measurement nothing. But a measurement
 -- that an error ended stays in that count. So if no list is idle by the count, the garbage collector decides: a running
 -- measurement has a reference to its meter, on its stack or in its span, while the caches of perf.measure drop their references.
+local core = require "perf.core"
 local pairs_of = require "perf.base.pairs"
 
 local M = {}
@@ -49,8 +50,12 @@ end
 
 M.forget = forget
 
+-- Close groups event by event: the method Group:close is in perf.event.group, which cannot be loaded without a free descriptor.
 local function close_groups(groups)
-  for i = 1, #groups do groups[i]:close() end
+  for _, group in ipairs(groups) do
+    local events = getmetatable(group) == core.Group and group:members() or { group }
+    for i = #events, 1, -1 do events[i]:close() end
+  end
 end
 
 -- Close a list. Its set, which callers may still have, gets `released`.

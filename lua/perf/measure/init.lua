@@ -7,7 +7,6 @@ local argument = require "perf.base.argument"
 local core = require "perf.core"
 local counts_read = require "perf.counts.read"
 local idle_lists = require "perf.measure.idle_lists"
-local kernel_group = require "perf.event.group"
 local lists = require "perf.measure.open_list"
 local prewarm = require "perf.event.prewarm"
 local reclaim = require "perf.base.reclaim"
@@ -92,7 +91,8 @@ end
 local function open_list(key, list)
   if #list == 0 then bad_list "the list has no event" end
   if #list > 256 then bad_list(("%d events; a list has at most 256"):format(#list)) end
-  local specs, message, code = require "perf.names".resolve_list(list)
+  local names = require "perf.names"
+  local specs, message, code = names.resolve_list(list, names.resolve_counted)
   if not specs then return nil, message, code end
   local set
   set, message, code = lists.open(specs)
@@ -159,7 +159,7 @@ local function open_any(events)
   if known then return known end
   if type(events) == "string" then
     -- A plain name is a list of one: splitting the text would cost as much as resolving the name.
-    return open_list(events, events:find "^[%w_:.-]+$" and { events } or kernel_group.events_of(events))
+    return open_list(events, events:find "^[%w_:.-]+$" and { events } or require "perf.event.group".events_of(events))
   end
   if events == DEFAULT then
     local set, message, code = lists.open_default()

@@ -4,12 +4,12 @@ local copy = require "perf.base.copy"
 local core = require "perf.core"
 local counts = require "perf.counts"
 local idle = require "perf.event.idle"
-local kernel_group = require "perf.event.group"
-local open = require "perf.event.open"
+local open = require "perf.event.opening"
 
 local M = {}
 
 local HARDWARE = { "cycles", "instructions", "branches", "branch-misses", "cache-references", "cache-misses" }
+local MOST = 128 -- events of a group
 local SOFTWARE = { "task-clock", "page-faults", "context-switches", "cpu-migrations" }
 
 -- Events with the same key may share a kernel group: all software events, and the events of one PMU.
@@ -23,11 +23,11 @@ local function group_key(attr)
   return (kind == "raw" or kind == 4) and "cpu" or kind
 end
 
-local function open_member(spec, attr, leader)
+local function open_member(spec, attr, leader, format)
   local a = copy(attr)
   -- The leader stays disabled until its group is complete. Linux 6.18 leaves a clock that joins a running group of another
   -- software PMU unscheduled until the next context switch: it would count nothing.
-  a.read_format, a.disabled = kernel_group.format, leader == nil
+  a.read_format, a.disabled = format, leader == nil
   return open.attr(spec, a, { group = leader })
 end
 
@@ -35,14 +35,15 @@ end
 -- .event set. Returns true, or nil, message, code, part.
 local function open_groups(parts, groups, most)
   local current
+  local format = #parts == 1 and open.single_format or open.group_format
   for _, part in ipairs(parts) do
     local ev, message, code
     if current and #current < most then
-      ev = open_member(part.spec, part.attr, current[1].event)
+      ev = open_member(part.spec, part.attr, current[1].event, format)
     end
     if not ev then
       -- Try a separate group: the event may only not fit beside the others.
-      ev, message, code = open_member(part.spec, part.attr, nil)
+      ev, message, code = open_member(part.spec, part.attr, nil, format)
       if not ev then return nil, message, code, part end
       current = {}
       groups[#groups + 1] = current
@@ -65,7 +66,7 @@ local function fits(group)
   local trial, scan = {}, nil
   for i, part in ipairs(group) do
     local a = copy(part.attr)
-    a.read_format, a.disabled, a.pinned = kernel_group.format, i == 1, i == 1 or nil
+    a.read_format, a.disabled, a.pinned = open.group_format, i == 1, i == 1 or nil
     trial[i] = idle.open(a, 0, -1, trial[1], 0, {})
     if not trial[i] then break end
   end
@@ -91,7 +92,7 @@ end
 -- mostly not considered one counter (a watchdog's; Arm's drivers ignore a disabled leader), and then half as many. Appends to
 -- groups, after a failure too.
 local function open_running(parts, groups)
-  local most, first = 128, #groups + 1
+  local most, first = MOST, #groups + 1
   while true do
     local ok, message, code = open_groups(parts, groups, most)
     if not ok then return nil, message, code end
@@ -100,7 +101,7 @@ local function open_running(parts, groups)
       if never_runs(groups[i]) then starving = math.max(starving or 0, #groups[i]) end
     end
     if not starving then return true end
-    most = most == 128 and starving - 1 or math.floor(math.min(most, starving) / 2)
+    most = most == MOST and starving - 1 or math.floor(math.min(most, starving) / 2)
     for i = #groups, first, -1 do
       close_group(groups[i])
       groups[i] = nil
@@ -123,6 +124,23 @@ local function plan_of(groups)
   return plan
 end
 
+-- Open readers of the counts of this Lua state's allocator, as the last groups.
+-- @param wanted array of {row=, field=} for memory's events
+-- @param members the groups; appended to
+-- @param value the number of their first value
+local function open_memory(wanted, members, value)
+  for first = 1, #wanted, MOST do
+    local fields = {}
+    for i = first, math.min(first + MOST - 1, #wanted) do
+      fields[#fields + 1], wanted[i].row.slots[1] = wanted[i].field, { #members, value + i - 1 }
+    end
+    local blocks, message, code = core.blocks(fields)
+    if not blocks then return nil, ("%s: %s"):format(wanted[first].row.label, message), code end
+    members[#members + 1] = blocks
+  end
+  return true
+end
+
 -- The resources that a list holds until it is closed, by the names of perf.base.reclaim.
 local function taken(groups, source)
   local takes = { any = true, hardware = source == "hardware" }
@@ -138,10 +156,11 @@ end
 -- @param specs results of names.resolve, in the requested order
 -- @return {meter=, words=, layout=, groups=, takes=}; or nil, message, code, and nothing left open
 function M.open(specs)
-  local keys, parts, groups, rows = {}, {}, {}, {}
+  local keys, parts, groups, rows, memory = {}, {}, {}, {}, {}
   for i, spec in ipairs(specs) do
     rows[i] = { label = spec.label, unit = spec.unit, scale = spec.scale, slots = {}, why = spec.why,
-      note = spec.note, pinned = spec.attrs[1].pinned }
+      note = spec.note, pinned = spec.attrs[1] and spec.attrs[1].pinned }
+    if spec.kind == "memory" then memory[#memory + 1] = { row = rows[i], field = spec.field } end
     for _, attr in ipairs(spec.attrs) do
       local key = group_key(attr)
       if not parts[key] then
@@ -172,12 +191,17 @@ function M.open(specs)
     members[g] = core.group(events)
     if open.source(events) == "hardware" then source = "hardware" end
   end
+  local ok, message, code = open_memory(memory, members, value)
+  if not ok then
+    for _, group in ipairs(groups) do close_group(group) end
+    return nil, message, code
+  end
   -- Software events were never enabled. A hardware group was, to see whether it gets counters at all. It is disabled between
   -- measurements, so that other events can use the counters.
-  local meter = core.meter(members, source ~= "hardware", source == "hardware")
+  local meter = core.meter(members, source ~= "hardware" and not memory[1], source == "hardware")
   meter:own() -- they count this thread
-  return { meter = meter, words = meter:words(), layout = counts.layout(rows, #groups, source),
-    groups = members, plan = plan_of(groups), takes = taken(groups, source) }
+  return { meter = meter, words = meter:words(), layout = counts.layout(rows, #members, source),
+    groups = members, plan = not memory[1] and plan_of(groups) or nil, takes = taken(groups, source) }
 end
 
 local software_takes = { any = true }
@@ -208,11 +232,17 @@ local function usage_set()
     takes = {} }
 end
 
+-- The result of names.resolve for one of these names, where no PMU has numbers of its own for it. Loading perf.names would take
+-- longer than everything else.
+local function plain_spec(name)
+  local kind, config, unit = core.generic(name)
+  return { label = name, unit = unit, attrs = { { type = kind, config = config } } }
+end
+
 -- Open the best events of this machine: the usual hardware events that it can count, and the software events; the kernel's
 -- accounting if perf_event_open is refused.
 -- @return as `open`
 function M.open_default()
-  local resolve = require "perf.names".resolve
   local user_only = false
   -- Open and close an event to see whether this machine counts it. Returns the spec; or the spec for user space only, if counting
   -- the kernel is not permitted.
@@ -229,7 +259,7 @@ function M.open_default()
       end
       if not ev then return nil, message, code end
       ev:close()
-      if user_only then user, attrs[i] = open.user_only(spec, attr) end
+      if user_only then user, attrs[i] = require "perf.event.user_only".of(spec, attr) end
     end
     if not user then return spec end -- a clock: excluding the kernel changes nothing
     user.attrs = attrs
@@ -237,18 +267,17 @@ function M.open_default()
   end
 
   local specs = {}
-  local software, message, code = probe(resolve(SOFTWARE[1]))
+  local software, message, code = probe(plain_spec(SOFTWARE[1]))
   if not software then
     if refused[code] then return usage_set() end
     return nil, message, code
   end
-  for _, name in ipairs(HARDWARE) do
-    local spec = probe(resolve(name))
-    if not spec and name == "cycles" then break end -- a machine that cannot count cycles counts no hardware event
-    specs[#specs + 1] = spec
+  if probe(plain_spec(HARDWARE[1])) then -- a machine that cannot count cycles counts no hardware event
+    local resolve = require "perf.names".resolve
+    for _, name in ipairs(HARDWARE) do specs[#specs + 1] = probe(resolve(name)) end
   end
   for _, name in ipairs(SOFTWARE) do
-    specs[#specs + 1] = probe(resolve(name))
+    specs[#specs + 1] = probe(plain_spec(name))
   end
   return M.open(specs)
 end

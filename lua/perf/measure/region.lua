@@ -4,6 +4,7 @@
 -- between. Any number of regions can run at once. The cost of reading a running region is excluded.
 -- @classmod Region
 local argument = require "perf.base.argument"
+local strict = require "perf.api.strict"
 local compiled = require "perf.base.compiled"
 local core = require "perf.core"
 local counts = require "perf.counts"
@@ -73,6 +74,7 @@ end
 -- @raise for an unknown event
 -- @since 0.2.0
 function M.start(events)
+  argument.check_dot(events)
   local set, message, code = argument.call_as_argument(1, "", measure.lookup, events)
   if not set then return nil, message, code end
   local self = setmetatable({ set = set, total = false, running = false, counts = false, token = counts_read.thread_token(),
@@ -104,10 +106,10 @@ function Region:read()
   local set = self.set
   local ok, message, code = halt(self)
   if not ok then return nil, message, code end
-  local c = counts_read.add(nil, self.total, set.meter)
+  local c = result(counts_read.add(nil, self.total, set.meter)) -- before, since it allocates
   ok, message, code = begin(self)
   if not ok then self.set, self.message, self.code = false, message, code end -- the next call reports it
-  return result(c)
+  return c
 end
 
 Region.__close = function(self)
@@ -120,5 +122,7 @@ function Region:__tostring()
   for i, row in ipairs(self.set and counts.describe(self.set.layout).rows or {}) do labels[i] = row.label end
   return ("perf.Region(%s)"):format(self.set and table.concat(labels, ",") or "closed")
 end
+
+strict.class(Region, "Region")
 
 return M

@@ -15,8 +15,10 @@ local argument = require "perf.base.argument"
 local checks = require "perf.api.check"
 local breakpoint_of = require "perf.names.breakpoint"
 local cache = require "perf.names.cache"
+local copy = require "perf.base.copy"
 local files = require "perf.kernel.files"
 local generic = require "perf.names.generic"
+local Lines = require "perf.base.lines"
 local list = require "perf.names.list"
 local lists = require "perf.names.lists"
 local names = require "perf.names"
@@ -65,6 +67,7 @@ end
 -- @treturn table attr fields @fails if the machine lacks the event
 -- @raise for an unknown name or field
 function events.attr(spec)
+  argument.check_dot(spec)
   local found, message, code = names.resolve(spec)
   if not found then return nil, message, code end
   return names.attr(found)
@@ -88,15 +91,6 @@ function events.tracepoint_id(group, name)
   local id, message, code = tracefs.here:id(group, name)
   if not id then return nil, message, code end
   return id
-end
-
--- An array that prints as its elements, one on each line.
-local Lines = {}
-
-function Lines.__tostring(array)
-  local lines = {}
-  for i, v in ipairs(array) do lines[i] = tostring(v) end
-  return table.concat(lines, "\n")
 end
 
 --- The event of a tracepoint.
@@ -136,10 +130,10 @@ local function probe(kind, label, fields, terms)
   end
   local config = 0
   for term, value in pairs_of(terms) do
-    local format = owner:format(term) or (term == "retprobe" and {ranges = {{0, 0}}, width = 1})
-    if not format then return nil, ("%s: this kernel's %s PMU has no '%s'"):format(label, kind, term), "EOPNOTSUPP" end
-    if not u64.fits(value, format.width) then argument.raisef("option '%s': out of range", term) end
-    config = core.bor(config, u64.scatter(value, format.ranges))
+    local bits = owner:format(term) or (term == "retprobe" and {ranges = {{0, 0}}, width = 1})
+    if not bits then return nil, ("%s: this kernel's %s PMU has no '%s'"):format(label, kind, term), "EOPNOTSUPP" end
+    if not u64.fits(value, bits.width) then argument.raisef("option '%s': out of range", term) end
+    config = core.bor(config, u64.scatter(value, bits.ranges))
   end
   fields.type, fields.config = owner.type, config
   return attr_of(kind, label, fields)
@@ -239,6 +233,7 @@ end
 -- @tparam[opt] string|integer|table results "access", "misses" ("miss")
 -- @treturn {table,...} attr fields, each with a label
 function events.hardware_cache(caches, ops, results)
+  argument.check_dot(caches)
   local all = {}
   for i, event in ipairs(cache.all(rows_of("cache", caches, 1), rows_of("op", ops, 2), rows_of("result", results, 3))) do
     all[i] = event.name
@@ -272,16 +267,36 @@ end
 
 -- Lists ---------------------------------------------------------------------------------------------------------------
 
---- The events that have a name. `perf.supported` and `perf.open` determine whether this machine counts one.
+local generic_kinds = {hardware = true, software = true, cache = true}
+local lacking = {ENOENT = false, EOPNOTSUPP = false, ENODEV = false, ENXIO = false, EINVAL = false}
+
+-- Whether this machine counts an event, for the calling thread; nil if it cannot be told, for lack of permission.
+local function is_counted(name)
+  local found = names.resolve(name)
+  local attr = found and copy(found.attrs[1])
+  if not attr then return false end
+  attr.disabled, attr.exclude_kernel = true, true -- ordinary users may count user space
+  local ev, _, code = core.open(attr, 0, -1)
+  if ev then ev:close() end
+  if ev then return true end
+  return lacking[code]
+end
+
+--- The events that have a name.
 -- @tparam[opt] string pattern part of a name; with * or ? a glob over the whole name; with ^, $, % or [ a Lua pattern; or a kind.
 -- Case does not matter
--- @treturn {table,...} `{name=, kind=, pmu=, description=, unit=, scale=, alias=}`, which prints as a table; kind is "hardware",
--- "software", "cache", "pmu", "tracepoint" (left out if tracefs cannot be read), or "raw" or "breakpoint" for rows that show a
--- syntax
+-- @treturn {table,...} `{name=, kind=, counted=, pmu=, description=, unit=, scale=, alias=}`, which prints as a table, a long one
+-- with one line for each subsystem's tracepoints; kind is "hardware", "software", "cache", "pmu", "tracepoint" (left out if
+-- tracefs cannot be read), "memory" for Lua's own, or "raw" or "breakpoint" for rows that show a syntax; `counted`, since 0.2.0,
+-- is false for a hardware, software or cache event that this machine only names, and nil for the other kinds, about which
+-- `perf.supported` knows
 -- @treturn ?string why tracefs could not be read, if the array is empty for that reason; and its code as a third result
 function events.list(pattern)
   local rows, message, code = list.of(pmu.here, tracefs.here, optional(pattern, "string", 1))
   if message then return rows, message, code end
+  for _, row in ipairs(rows) do
+    if generic_kinds[row.kind] then row.counted = is_counted(row.name) end
+  end
   return rows -- no tail call, so that an error has this function's name; and no nil after it, which a REPL would print
 end
 

@@ -21,6 +21,7 @@ local argument = require "perf.base.argument"
 local generic = require "perf.names.generic"
 local keys_of = require "perf.base.keys"
 local lists = require "perf.names.lists"
+local memory = require "perf.names.memory"
 local modifiers = require "perf.names.modifiers"
 local parser = require "perf.names.parser"
 local trim = require "perf.base.trim"
@@ -70,7 +71,7 @@ local function check_keys(spec)
         argument.raisef("field '%s': %s expected, got %s", key, wanted, type(value))
       end
     elseif type(key) == "number" then
-      argument.raise("an array of events, where one event is expected")
+      argument.raise("an array of events, where one event is expected; perf.group and perf.set open several")
     elseif not attr_fields()[key] then
       argument.raisef("unknown attr field '%s'%s", tostring(key), suggest.hint(tostring(key), keys_of(fields, OWN_KEYS)))
     end
@@ -181,8 +182,8 @@ end
 -- @see names.resolve
 function Names:resolve(spec)
   if type(spec) == "string" then return self.parser:parse(trim(spec)) end
-  if type(spec) == "table" then return self:table(spec) end
-  argument.raisef("event name or table expected, got %s", type(spec))
+  if type(spec) == "table" and not argument.is_perf(spec) then return self:table(spec) end
+  argument.raisef("event name or table expected, got %s", argument.kind(spec))
 end
 
 local Attr = {}
@@ -226,12 +227,20 @@ function names.resolve(spec)
   return here:resolve(spec)
 end
 
--- Resolve each event of an array, as `resolve`.
+-- The same for an event that is counted by difference, which may also be one of Lua's memory: see perf.names.memory.
+function names.resolve_counted(spec)
+  local found = memory.resolve(spec)
+  if found then return found end
+  return names.resolve(spec)
+end
+
+-- Resolve each event of an array.
+-- @param[opt] resolve `resolve`, or another function that does the same
 -- @return array; or nil, message, code
-function names.resolve_list(list)
+function names.resolve_list(list, resolve)
   local specs = {}
   for i, event in ipairs(list) do
-    local spec, message, code = names.resolve(event)
+    local spec, message, code = (resolve or names.resolve)(event)
     if not spec then return nil, message, code end
     specs[i] = spec
   end

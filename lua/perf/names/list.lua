@@ -1,16 +1,24 @@
 -- Lists of everything that has a name: events, PMUs, tracepoints, as tables that print well.
 --
 -- A pattern is part of a name; with * or ? it is a glob over the whole name; with ^, $, % or [ a Lua pattern. The name
--- of a kind also stands for all of that kind. Case does not matter.
+-- of a kind also stands for all of that kind, as do perf's names of kinds. Case does not matter.
 
 local core = require "perf.core"
 local argument = require "perf.base.argument"
 local cache = require "perf.names.cache"
 local files = require "perf.kernel.files"
 local format = require "perf.base.format"
+local memory = require "perf.names.memory"
 local keys = require "perf.base.keys"
 
-local list = { kinds = { "hardware", "software", "cache", "pmu", "tracepoint", "raw", "breakpoint" } }
+local list = { kinds = { "hardware", "software", "cache", "pmu", "tracepoint", "raw", "breakpoint", "memory" } }
+
+local kind_named = { hw = "hardware", sw = "software", hwcache = "cache" } -- perf's names, and those of our kinds
+for _, kind in ipairs(list.kinds) do kind_named[kind] = kind end
+
+-- The kind that a pattern names; or nil.
+-- @string[opt] pattern
+function list.kind_of(pattern) return pattern and kind_named[pattern:lower()] end
 
 -- A function that matches a name against the pattern.
 local function matcher(pattern)
@@ -43,18 +51,36 @@ local Row, Rows = {}, {}
 
 local function cells(row)
   local name = row.alias and ("%s OR %s"):format(row.name, row.alias) or row.name
-  return {name, row.kind, row.unit or "", row.description or ""}
+  return {name, row.kind, row.unit or "", (row.counted == false and "(not counted here) " or "") .. (row.description or "")}
 end
 
 function Row.__tostring(row)
   return format.align{cells(row)}
 end
 
-function Rows.__tostring(rows)
-  local out = {{"NAME", "KIND", "UNIT", "DESCRIPTION"}}
-  for _, row in ipairs(rows) do out[#out + 1] = cells(row) end
+-- The table of rows as text.
+-- @bool short one line for the tracepoints of a subsystem
+function list.text(rows, short)
+  local out, count = {{"NAME", "KIND", "UNIT", "DESCRIPTION"}}, {}
+  for _, row in ipairs(rows) do
+    local group = short and row.kind == "tracepoint" and row.name:match("^(.-):")
+    if group then
+      if not count[group] then
+        out[#out + 1] = {group .. ":*", row.kind, ""}
+        count[group] = {n = 0, cells = out[#out]}
+      end
+      local known = count[group]
+      known.n = known.n + 1
+      known.cells[4] = ("%s: perf.list \"%s:*\""):format(format.count(known.n, "event"), group)
+    else
+      out[#out + 1] = cells(row)
+    end
+  end
   return format.align(out)
 end
+
+-- A REPL prints the whole table: without a pattern it would be thousands of lines.
+function Rows.__tostring(rows) return list.text(rows, #rows > 100) end
 
 local function pmu_events(pmus, add)
   local seen = {}
@@ -92,8 +118,9 @@ end
 -- @treturn table see perf.list; if it is empty and the tracepoints could not be looked up, also message, code
 function list.of(pmus, tracepoints, pattern)
   local out, matches = setmetatable({}, Rows), matcher(pattern)
+  local kind_of_all = list.kind_of(pattern)
   local function add(row)
-    if matches(row.name) or row.alias and matches(row.alias) or pattern and pattern:lower() == row.kind then
+    if matches(row.name) or row.alias and matches(row.alias) or row.kind == kind_of_all then
       out[#out + 1] = setmetatable(row, Row)
     end
   end
@@ -102,6 +129,9 @@ function list.of(pmus, tracepoints, pattern)
     for _, row in ipairs(defs[kind]) do
       add{name = row.name, alias = row.alias, kind = kind, unit = row.unit, description = row.description}
     end
+  end
+  for _, event in ipairs(memory.events) do
+    add{name = event.name, kind = "memory", unit = event.unit, description = event.description}
   end
   for _, event in ipairs(cache.all()) do add{name = event.name, kind = "cache", description = event.description} end
   pmu_events(pmus, add)

@@ -15,6 +15,7 @@ local files = require "perf.kernel.files"
 local generic = require "perf.names.generic"
 local keys_of = require "perf.base.keys"
 local lists = require "perf.names.lists"
+local memory = require "perf.names.memory"
 local modifiers = require "perf.names.modifiers"
 local suggest = require "perf.base.suggest"
 local terms = require "perf.names.terms"
@@ -112,6 +113,7 @@ end
 
 function Parser:all(text)
   local out = generic.names()
+  for _, event in ipairs(memory.events) do out[#out + 1] = event.name end
   for _, owner in ipairs(self.pmus:all()) do
     for _, event in ipairs(owner:events()) do
       out[#out + 1] = event
@@ -147,7 +149,8 @@ end
 -- Returns what an unknown text seems to be, or nil if it is like nothing that is known.
 function Parser:mistake(text)
   local name = without_modifiers(text)
-  if ELSEWHERE[name] then return ELSEWHERE[name] end
+  local elsewhere = ELSEWHERE[name] or memory.elsewhere(name)
+  if elsewhere then return elsewhere end
   if self.pmus:get(name) then return ("a PMU, not an event: %s/EVENT/ or %s/TERM=VALUE,.../"):format(name, name) end
   local hint = suggest.hint(name, self:all(name))
   return hint ~= "" and "unknown event" .. hint or nil
@@ -208,7 +211,7 @@ function Parser:plain(text, fail)
 end
 
 -- Parse mem:ADDRESS[/LENGTH][:ACCESS]: the event and the position after it.
-local function memory(text, fail)
+local function address_of(text, fail)
   local address, at = text:match("^mem:([%w]*)()")
   local addr, why = u64.parse(address)
   if not addr then fail(5, "the address '%s' %s", address, why) end
@@ -276,7 +279,7 @@ end
 
 -- Parse mem:... with or without terms.
 local function watched(text, fail)
-  local found, at = memory(text, fail)
+  local found, at = address_of(text, fail)
   if not text:find("^/", at) then return found, at end
   local list, after = slashes(text, at, fail)
   return with_common(found, list, fail), after

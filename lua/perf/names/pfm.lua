@@ -84,9 +84,13 @@ function M.encode(name)
   return nil, ("%s: libpfm4: %s%s"):format(name, full, hint(name, number)), code
 end
 
--- Like encode, but returns only nil on failure, for callers that have their own error message.
+local TRACEPOINT = 2
+
+-- Like encode, but returns only nil on failure, for callers that have their own error message. Tracepoints are left out: libpfm4
+-- reads them from debugfs once, as the user that the process had then, but tracefs decides who may use them now.
 function M.find(name)
-  return (ext.encode(name))
+  local attr = ext.encode(name)
+  return attr and attr.type ~= TRACEPOINT and attr or nil
 end
 
 --- The PMUs whose events libpfm4 encodes here.

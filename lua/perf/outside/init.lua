@@ -70,8 +70,9 @@ local function attach(collector, pid, known)
   if (states or gone) and host.is_running(pid) then return no_state(pid) end
   if states or gone then return nil, ("no process %d"):format(pid), "ESRCH" end
   if code == "EPERM" or code == "EACCES" then
-    message = ("process %d: its memory cannot be read: that needs CAP_SYS_PTRACE, or the same user if the program has no "
-      .. "capabilities"):format(pid)
+    message = ("process %d: its memory cannot be read: %s"):format(pid, host.has_capability "sys_ptrace"
+      and "a security module, or a seccomp filter, refuses it despite CAP_SYS_PTRACE"
+      or "that needs CAP_SYS_PTRACE, or the same user if the program has no capabilities")
   end
   return nil, message, code
 end

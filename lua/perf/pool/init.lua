@@ -11,6 +11,7 @@
 -- @classmod Pool
 local at_exit = require "perf.base.at_exit"
 local argument = require "perf.base.argument"
+local strict = require "perf.api.strict"
 local clock = require "perf.base.clock"
 local copy = require "perf.pool.copy"
 local core = require "perf.core"
@@ -341,5 +342,8 @@ end
 
 argument.check_methods(Pool, "Pool", "submit stats close")
 argument.check_methods(Job, "Job", "get wait counts cancel")
+
+strict.class(Pool, "Pool", "closed tracer")
+strict.class(Job, "Job")
 
 return M

@@ -25,10 +25,22 @@ local function add(found, own, name, fn)
   end
 end
 
-local function add_table(found, own, prefix, t)
+-- Call fn(key, value) for the names in a table, and pause() after each call. The table may change in a pause.
+local function each(t, pause, fn)
+  local keys, values = {}, {}
   for key, value in pairs_of(t) do
-    if type(key) == "string" and type(value) == "function" then add(found, own, prefix .. key, value) end
+    if type(key) == "string" then keys[#keys + 1], values[#keys + 1] = key, value end
   end
+  for i, key in ipairs(keys) do
+    fn(key, values[i])
+    if pause then pause() end
+  end
+end
+
+local function add_table(found, own, prefix, t, pause)
+  each(t, pause, function(key, value)
+    if type(value) == "function" then add(found, own, prefix .. key, value) end
+  end)
 end
 
 -- Iterators that library functions return: they are in no table.
@@ -41,15 +53,13 @@ local makers = {
 }
 
 -- Lua's own functions, and those of loaded modules.
-local function of_modules()
+local function of_modules(pause)
   local found = {}
-  for module, t in pairs_of(package.loaded) do
-    if type(module) == "string" then
-      local own = standard[module] or false
-      if type(t) == "table" then add_table(found, own, module == "_G" and "" or module .. ".", t) end
-      if type(t) == "function" then add(found, own, module, t) end
-    end
-  end
+  each(package.loaded, pause, function(module, t)
+    local own = standard[module] or false
+    if type(t) == "table" then add_table(found, own, module == "_G" and "" or module .. ".", t, pause) end
+    if type(t) == "function" then add(found, own, module, t) end
+  end)
   local file = debug.getmetatable(io.stdout)
   if file then
     add_table(found, true, "file.", file)
@@ -71,37 +81,35 @@ local function of_modules()
 end
 
 -- Functions in tables of modules, and in the metatables that C libraries have registered.
-local function of_tables()
+local function of_tables(pause)
   local found = {}
-  for module, t in pairs_of(package.loaded) do
-    if type(module) == "string" and type(t) == "table" then
-      for key, value in pairs_of(t) do
-        if type(key) == "string" and type(value) == "table" then
-          add_table(found, false, (module == "_G" and "" or module .. ".") .. key .. ".", value)
-        end
+  each(package.loaded, pause, function(module, t)
+    each(type(t) == "table" and t or {}, nil, function(key, value)
+      if type(value) == "table" then
+        add_table(found, false, (module == "_G" and "" or module .. ".") .. key .. ".", value, pause)
       end
-    end
-  end
-  for class, t in pairs_of(debug.getregistry()) do
-    if type(class) == "string" and type(t) == "table" then
-      local index = rawget(t, "__index")
-      add_table(found, false, class .. ".", t)
-      if type(index) == "table" then add_table(found, false, class .. ".", index) end
-    end
-  end
+    end)
+  end)
+  each(debug.getregistry(), pause, function(class, t)
+    if type(t) ~= "table" then return end
+    local index = rawget(t, "__index")
+    add_table(found, false, class .. ".", t)
+    if type(index) == "table" then add_table(found, false, class .. ".", index) end
+  end)
   return found
 end
 
 -- The current names of this Lua state's C functions.
-function M.new() return setmetatable({}, Functions) end
+-- @func[opt] pause called now and then
+function M.new(pause) return setmetatable({ pause = pause }, Functions) end
 
 -- The name of a C function by an address from core.object_address.
 -- @return the name or nil; whether it belongs to Lua's own libraries
 function Functions:find(address)
-  self.modules = self.modules or of_modules()
+  self.modules = self.modules or of_modules(self.pause)
   local known = self.modules[address]
   if not known then
-    self.tables = self.tables or of_tables()
+    self.tables = self.tables or of_tables(self.pause)
     known = self.tables[address]
   end
   if known then return known.name, known.own end

@@ -4,13 +4,15 @@ local host = require "perf.kernel.host"
 local lua_frame = require "perf.profile.lua_frame"
 local Profile = require "perf.profile.profile"
 local merged = require "perf.profile.merged"
+local sorted = require "perf.base.sorted"
+local source = require "perf.profile.source"
 
 local M = {}
 
-local MOST = 16 * 2 ^ 20 -- bytes of a source file that are read
-
 local states = { c = "(C function)", gc = "(garbage collector)", jit = "(JIT compiler)", outside = "(outside Lua)",
-  unsampled = "(unsampled)", other = "(other)" }
+  unsampled = "(unsampled)", other = "(other)", strings = "(string table)" }
+
+local function nothing() end
 
 local function state_frame(state)
   local name = states[state]
@@ -21,25 +23,29 @@ end
 
 -- The lines of a chunk, by its name: "@" and a path, or its own text.
 -- @tab[opt] pids other processes, whose files these are
-local function lines_of(source, pids)
-  local lines, path = {}, source:match "^@(.*)"
-  local text = not path and source
-  if path and not path:find "^/dev/" and not path:find "^/proc/" then -- the interpreter's input may be there
-    for _, pid in ipairs(pids or {}) do
-      text = text or core.regular_file(("/proc/%d%s%s"):format(pid, path:find "^/" and "/root" or "/cwd/", path), MOST)
-    end
-    text = text or core.regular_file(path, MOST) -- the process has ended
+-- @func pause called now and then
+local function lines_of(name, pids, pause)
+  local path = name:match "^@(.*)"
+  if not path then return source.split(name, pause) end
+  if path:find "^/dev/" or path:find "^/proc/" then return {} end -- the interpreter's input may be there
+  for _, pid in ipairs(pids or {}) do
+    local lines = source.read(("/proc/%d%s%s"):format(pid, path:find "^/" and "/root" or "/cwd/", path), pause)
+    if lines then return lines end
   end
-  for line in (text or ""):gmatch "([^\n]*)\n?" do lines[#lines + 1] = line end
-  return lines
+  return source.read(path, pause) or {} -- the process has ended
 end
 
 -- The names of functions at their definition; callers may use another name or none.
-local function definitions(pids)
+-- @tab sources gets the lines of the files
+local function definitions(pids, sources, pause)
   local chunks = {}
-  return function(source, line)
-    chunks[source] = chunks[source] or lines_of(source, pids)
-    local text = chunks[source][line] or ""
+  return function(name, line)
+    if not chunks[name] then
+      local path = name:match "^@(.*)"
+      chunks[name] = lines_of(name, pids, pause)
+      if path and chunks[name][1] then sources[path] = chunks[name] end
+    end
+    local text = chunks[name][line] or ""
     -- If a line defines several functions, the right one is unknown.
     if text:find "%f[%w_]function%f[^%w_].*%f[%w_]function%f[^%w_]" then return nil end
     return text:match "%f[%w_]function%s+([%w_.:]+)" or text:match "([%a_][%w_.]*)%s*=%s*function%f[^%w_]"
@@ -49,12 +55,13 @@ end
 local load_text = rawget(_G, "loadstring") or load
 
 local function frame_of(f, defined)
-  local source = f.source or "=?"
+  local name = f.source or "=?"
   -- Lua shows a chunk by its path, or by a short form of its name.
-  local file = source:match "^@(.*)" or debug.getinfo(load_text("", source), "S").short_src
+  local file = name:match "^@(.*)" or debug.getinfo(load_text("", name), "S").short_src
   local line = f.line or f.linedefined
-  local func = f.linedefined == 0 and "main chunk" or defined(source, f.linedefined) or f.func
-    or ("anonymous@%d"):format(f.linedefined)
+  local by_source = defined(name, f.linedefined)
+  local func = line == 0 and "(stripped)" -- without debug information, LuaJIT has no line of the definition either
+    or f.linedefined == 0 and "main chunk" or by_source or f.func or ("anonymous@%d"):format(f.linedefined)
   return lua_frame.new(file, line, f.lastline, func, f.linedefined)
 end
 
@@ -77,16 +84,17 @@ end
 -- and which ones are the interpreter's own code, in another process.
 -- @param[opt] names those of another process, see perf.profile.foreign
 -- @tab[opt] pids these processes
-local function frames_of(raw, names, pids)
+-- @tab sources gets the lines of the source files
+local function frames_of(raw, names, pids, sources, pause)
   local frames, zones, results, interpreter, functions, native = {}, {}, {}, {}, nil, nil
-  local defined = definitions(pids)
+  local defined = definitions(pids, sources, pause)
   for i, f in ipairs(raw) do
     if lua_frame.is(f) then
       frames[i] = frame_of(f, defined)
     elseif f.kind == "c" and names then
       frames[i] = foreign_frame(f, names) or false
     elseif f.kind == "c" then
-      functions = functions or require("perf.profile.c_functions").new()
+      functions = functions or require("perf.profile.c_functions").new(pause)
       frames[i] = c_frame(f, functions)
       -- PUC Lua's C functions have the address of their code. If no code is there, the function has returned: its first result is
       -- in its place, but the type is still the function's, since Lua 5.4 stores the value first.
@@ -94,6 +102,8 @@ local function frames_of(raw, names, pids)
         native = native or require("perf.profile.native").new()
         results[i] = not native:mapping(f.address) or nil
       end
+    elseif f.kind == "label" then
+      zones[i] = f.label -- a text; a zone's number has its name in this process
     elseif f.kind == "zone" then
       zones[i] = f.zone
     elseif f.kind == "state" then
@@ -104,6 +114,7 @@ local function frames_of(raw, names, pids)
       native = native or require("perf.profile.native").new()
       frames[i] = native:frame(f.kind, f.address)
     end
+    pause()
   end
   if native then native:close() end
   return frames, zones, results, interpreter
@@ -118,9 +129,12 @@ local function add(list, stack, weight, count, zone)
 end
 
 -- Name functions that are in no table by their symbols; without a symbol and a name by the caller, by their place.
-local function name_by_symbols(frames)
+local function name_by_symbols(frames, pause)
   local native = #frames > 0 and require("perf.profile.native").new()
+  pause()
+  if native then native:open() end
   for _, f in ipairs(frames) do
+    pause()
     f.name = native:symbol(f.code) or f.unknown and select(2, native:place(f.code)) or f.name
     f.func, f.code = f.name, nil
   end
@@ -128,9 +142,10 @@ local function name_by_symbols(frames)
 end
 
 -- The sampled stacks; and, for a timeline, the index of each stack by its node.
-local function samples_of(found, zone_name, names, pids)
-  local frames, zones, results, interpreter = frames_of(found.frames, names, pids)
+local function samples_of(found, zone_name, names, pids, sources, pause)
+  local frames, zones, results, interpreter = frames_of(found.frames, names, pids, sources, pause)
   local parent, frame, weight, count = found.parent, found.frame, found.weight, found.count
+  local allocated, allocated_count = found.allocated, found.allocated_count
   local list = {}
   local places = found.moments and {} or nil
   local nameless, seen = {}, {}
@@ -148,7 +163,8 @@ local function samples_of(found, zone_name, names, pids)
     return false
   end
   for node = 1, #parent do
-    if count[node] ~= 0 or weight[node] ~= 0 then -- the time off the CPU comes later than the sample
+    -- The time off the CPU comes later than the sample.
+    if count[node] ~= 0 or weight[node] ~= 0 or allocated and allocated_count[node] ~= 0 then
       local callers, outside = false, next(interpreter) and is_outside(node)
       local stack, n, at, zone, in_user = {}, 0, node, nil, false
       while at ~= 0 do
@@ -156,7 +172,7 @@ local function samples_of(found, zone_name, names, pids)
         local kind = found.frames[f].kind
         callers = not outside and (kind == "native" or kind == "kernel") and (callers or interpreter[f])
         if zones[f] then
-          zone = zone_name(zones[f])
+          zone = type(zones[f]) == "string" and zones[f] or zone_name(zones[f])
         elseif frames[f] and not callers and not (results[f] and parent[at] ~= 0)
           and not (in_user and frames[f].kind == "jit" and not frames[f].module) then
           if n > 0 and stack[n].code then show(stack[n]) end
@@ -170,19 +186,21 @@ local function samples_of(found, zone_name, names, pids)
       if n > 1 and stack[n].kind == "c" and stack[n].unknown then stack[n] = nil end
       show(stack[n])
       local sample = add(list, stack, weight[node], count[node], zone)
+      if allocated then sample.allocated, sample.allocated_count = allocated[node], allocated_count[node] end
       if places then places[node] = sample end
     end
+    pause()
   end
   if found.unsampled ~= 0 or found.unsampled_count ~= 0 then
     add(list, { state_frame "unsampled" }, found.unsampled, found.unsampled_count)
   end
-  name_by_symbols(nameless)
+  name_by_symbols(nameless, pause)
   local into
-  list, into = merged(list)
-  table.sort(list, function(a, b)
+  list, into = merged(list, pause)
+  list = sorted(list, function(a, b)
     if a.weight ~= b.weight then return a.weight > b.weight end
     return (a.stack[1] and a.stack[1].name or "") < (b.stack[1] and b.stack[1].name or "")
-  end)
+  end, pause ~= nothing and pause or nil)
   return list, function(node) return into[places[node]] or places[node] end
 end
 
@@ -198,12 +216,14 @@ local function names_of(p, found)
 end
 
 -- Make a Profile.
--- @param p the Profiler, stopped; `pids`: the processes, if they are others
+-- @param p the Profiler, stopped; `pids`: the processes, if they are others; `pause`: a function that a host which must not be
+-- blocked has set, and that is called between two pieces of the work
 -- @param found the result() of its sampler
 function M.make(p, found)
   local zone_name = require("perf.profile.zone").name
   local comm = host.line(("/proc/%d/task/%d/comm"):format(p.pid, p.tid))
-  local list, place = samples_of(found, zone_name, names_of(p, found), p.pids)
+  local sources = {}
+  local list, place = samples_of(found, zone_name, names_of(p, found), p.pids, sources, p.pause or nothing)
   local is_one = not p.pids or #p.pids == 1
   local timeline = found.moments and { moments = found.moments, place = place }
   return Profile.new({ event = p.label, unit = p.unit, total = found.total, lost = found.lost, sample_count = found.samples,
@@ -211,7 +231,8 @@ function M.make(p, found)
     duration_ns = found.duration_ns,
     pid = is_one and p.pid or nil, tid = is_one and p.tid or nil, comm = comm, memory = found.memory,
     timeline_lost = found.beyond, method = p.method, method_reason = p.why, user_only = p.user_only,
-    failures = found.failures, accounting = found.accounting, blocks = found.blocks }, list, timeline)
+    failures = found.failures, accounting = found.accounting, blocks = found.blocks, sources = sources }, list, timeline,
+    p.pause)
 end
 
 return M

@@ -15,13 +15,22 @@ function M.new()
   return setmetatable({ symbols = ok and symbols or nil, by_key = {} }, Files)
 end
 
--- The name by which this process can read a file of another one, which may be in a container; and the file's build id, if any.
+-- The names by which this process may be able to read a file of another one, which may be in a container. Root can read a file
+-- that was replaced or deleted under its addresses.
+local function names_of(map, pid)
+  if not pid then return { map.path } end
+  local proc = ("/proc/%d/"):format(pid)
+  local mapped = ("map_files/%s-%s"):format(core.hex(map.from):sub(3), core.hex(map.to):sub(3))
+  return { proc .. "root" .. map.path, proc .. mapped, map.path }
+end
+
+-- Such a name, and the file's build id, if any.
 local function name_of(map, pid)
-  local name = pid and ("/proc/%d/root%s"):format(pid, map.path)
-  local id, _, code
-  if name then id, _, code = core.build_id(name) end
-  if id or code == "ENODATA" then return name, id end
-  return map.path, (core.build_id(map.path))
+  for _, name in ipairs(names_of(map, pid)) do
+    local id, _, code = core.build_id(name)
+    if id or code == "ENODATA" then return name, id end
+  end
+  return map.path
 end
 
 -- The resolver of a mapping's file: {resolver =, from = the first address of the same part of the file}; false if it cannot be

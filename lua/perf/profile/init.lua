@@ -12,6 +12,7 @@ require "perf.event" -- the methods of events
 local is_clock = require "perf.event.open".is_clock
 local checks = require "perf.api.check"
 local argument = require "perf.base.argument"
+local strict = require "perf.api.strict"
 local event = require "perf.profile.event"
 
 local M = {}
@@ -177,6 +178,7 @@ local function start(self)
     local ok, message, code = arm(self)
     if not ok then return nil, message, code end
   end
+  require "perf.profile.collect" -- at the stop there may be no memory left to load it
   self.started, self.pid, self.tid = core.unix_time(), core.pid()
   self.before = nil
   self.pids = self.opts.pid
@@ -205,58 +207,77 @@ end
 
 local function result_of(self) return profile_of(self, self.sampler:result()) end
 
-local function snapshot_of(self)
+local function found_by_snapshot(self)
   local found, message, code = self.sampler:snapshot()
   if not found then return nil, ("%s: %s"):format(self.label, message), code end
+  return found
+end
+
+local function snapshot_of(self)
+  local found, message, code = found_by_snapshot(self)
+  if not found then return nil, message, code end
   return profile_of(self, found)
 end
 
-local function snapshot(self)
+
+-- Make a Profile while the event, or the sampling of allocations, rests.
+local function at_rest(self, make)
   local ok, message, code = true, nil, nil
   if self.ev then ok, message, code = self.ev:disable() end
   if not ok then return nil, message, code end
-  local made, prof, why, errno = pcall(snapshot_of, self)
+  local made, prof, why, errno = pcall(make, self)
   if self.ev then ok, message, code = self.ev:enable() end
+  if allocations[self.spec.label] then self.sampler:resume() end
   if not made then error(prof, 0) end
   if not ok then return nil, message, code end
   return prof, why, errno
+end
+
+local function snapshot(self) return at_rest(self, snapshot_of) end
+
+-- A host that sets `pause` does other work while the Profile is made: its blocks are sampled.
+local function live(self)
+  local make = require("perf.profile.collect").make
+  local function whole()
+    local found, message, code = found_by_snapshot(self)
+    if not found or self.pause then return found, message, code end
+    return make(self, found)
+  end
+  local result, message, code = at_rest(self, whole)
+  if result and self.pause then return make(self, result) end
+  return result, message, code
+end
+
+-- Why a running profiler cannot be asked for a Profile by a method: message, code.
+local function not_running(self, method)
+  local state = check(self, method).sampler and self.sampler:state()
+  if state == "inherited" then return core.inherited "Profiler", "ECHILD" end
+  if state ~= "running" then return "the profiler is not running", "EINVAL" end
 end
 
 --- Return the Profile of the time since the start, or since the last snapshot, and go on. The Profiles of all snapshots and
 -- that of the stop add up to the whole. What was counted after the last sample belongs to the next one; the work of
 -- making the Profile belongs to none.
 -- @treturn Profile @fails "EINVAL" if it is not running; "EBUSY" in a finalizer or hook that runs during another call of it;
--- "ECHILD" in the child of a fork; "EPERM" in another thread than the one that it profiles; "ENOTSUP" for alloc and heap
+-- "ECHILD" in the child of a fork; "EPERM" in another thread than the one that it profiles; "ENOTSUP" for heap
 function Profiler:snapshot()
-  local state = check(self, "snapshot").sampler and self.sampler:state()
-  if state == "inherited" then return nil, core.inherited "Profiler", "ECHILD" end
-  if state ~= "running" then return nil, "the profiler is not running", "EINVAL" end
-  if allocations[self.spec.label] then return nil, self.spec.label .. ": allocations have no snapshot", "ENOTSUP" end
+  local why, code = not_running(self, "snapshot")
+  if why then return nil, why, code end
+  if self.spec.label == "heap" then
+    return nil, "heap: memory that is freed leaves a profile, so there are no parts that add up: p:live() shows what is alive",
+      "ENOTSUP"
+  end
   return alone(self, snapshot)
-end
-
-local function live_of(self)
-  local found, message, code = self.sampler:live()
-  if not found then return nil, ("%s: %s"):format(self.label, message), code end
-  return require("perf.profile.collect").make(self, found)
-end
-
-local function live(self)
-  local ok, prof, message, code = pcall(live_of, self)
-  self.sampler:resume()
-  if not ok then error(prof, 0) end
-  return prof, message, code
 end
 
 --- Return the Profile of the memory that is alive now, and go on; for the event heap. It has only memory that was allocated since
 -- the start. Nothing that is allocated while the Profile is made is in it, or in a later one.
 -- @treturn Profile @fails "EINVAL" if it is not running; "EBUSY" in a finalizer or hook that runs during another call of it;
 -- "ECHILD" in the child of a fork; "EPERM" in another thread than the one that it profiles; "ENOMEM" if memory was
--- refused for the count of collections; "ENOTSUP" for other events
+-- refused for the count of collections or the sums; "ENOTSUP" for other events
 function Profiler:live()
-  local state = check(self, "live").sampler and self.sampler:state()
-  if state == "inherited" then return nil, core.inherited "Profiler", "ECHILD" end
-  if state ~= "running" then return nil, "the profiler is not running", "EINVAL" end
+  local why, code = not_running(self, "live")
+  if why then return nil, why, code end
   if self.spec.label ~= "heap" then return nil, self.spec.label .. ": only the event heap has live memory", "ENOTSUP" end
   return alone(self, live)
 end
@@ -322,9 +343,10 @@ local function outside_refuses(spec, opts)
   if (kind == "tracepoint" or kind == "probe") and (opts.freq or (opts.period or attr.sample_period or 1) ~= 1) then
     return "in another process, a tracepoint or probe is sampled each time"
   end
-  for _, name in ipairs { "timeline", "filter" } do
-    if opts[name] then return ("the option '%s' is for the own process"):format(name) end
+  if opts.filter then
+    return "the option 'filter' is for the own process and for perf.record: a BPF program sees a tracepoint before its filter"
   end
+  if opts.timeline then return "the option 'timeline' is for the own process" end
   return opts.coroutines == "creator" and "only Lua in the process itself tells what made a coroutine" or nil
 end
 
@@ -350,8 +372,17 @@ end
 
 local never = { ["syscalls:sys_enter_rt_sigreturn"] = true, ["syscalls:sys_exit_rt_sigreturn"] = true }
 
-local function new(opts)
-  opts = check_options(type(opts) == "string" and { event = opts } or opts, 1)
+-- The options of a profiler: a table of them, or the event's name, which a table of the others may follow.
+local function options_of(opts, others)
+  if type(opts) ~= "string" then return check_options(opts, 1) end
+  if others == nil then return check_options({ event = opts }, 1) end
+  check_options(others, 2)
+  if others.event ~= nil then argument.raise("option 'event': the event is the argument before", 2) end
+  return check_options(copy(others, { event = opts }), 2)
+end
+
+local function new(opts, others)
+  opts = options_of(opts, others)
   if type(opts.pid) == "number" then opts.pid = { opts.pid } end
   local spec, message, code = spec_of(opts)
   if not spec then return nil, message, code end
@@ -373,18 +404,19 @@ local function new(opts)
 end
 
 --- Make a Profiler, to profile from its start() to its stop().
--- @tparam[opt] string|table options the options, or (since 0.2.0) the name of the event
+-- @tparam[opt] string|table event (since 0.2.0) the event's name; a table without a name before it is the options
+-- @tparam[opt] table options
 -- @treturn Profiler @fails
 -- @raise for an unknown event or option
-function M.profiler(opts)
-  local p, message, code = new(opts) -- not a tail call, so that an error has this function's name
+function M.profiler(opts, others)
+  local p, message, code = new(opts, others) -- not a tail call, so that an error has this function's name
   return p, message, code
 end
 
 -- Make a Profiler and start it.
 -- @return Profiler; or nil, message, code. Raises for an unknown event or option
-function M.started(opts)
-  local p, message, code = new(opts)
+function M.started(opts, others)
+  local p, message, code = new(opts, others)
   if not p then return nil, message, code end
   local ok
   ok, message, code = p:start()
@@ -403,7 +435,8 @@ end
 
 --- Run a function; return a Profile by Lua line, then its results.
 -- @function perf.profile
--- @tparam[opt] string|table options the options, or (since 0.2.0) the name of the event
+-- @tparam[opt] string|table event (since 0.2.0) the event's name; a table without a name before it is the options
+-- @tparam[opt] table options
 -- @tparam function fn its error is raised again unchanged, with the profiler stopped
 -- @tparam any ... its arguments
 -- @treturn Profile then fn's results @fails and fn is not called
@@ -414,10 +447,14 @@ function M.profile(opts, ...)
   if select("#", ...) == 0 and type(opts) ~= "table" and type(opts) ~= "string" then
     argument.raise("function or table of options expected, got " .. type(opts), 1)
   end
-  argument.check_callable((...), 2)
-  local p, message, code = M.started(opts)
+  local others, at = ..., 2
+  if type(opts) ~= "string" or type(others) ~= "table" or getmetatable(others) then others, at = nil, 1 end
+  argument.check_callable((select(at, ...)), at + 1)
+  local p, message, code = M.started(opts, others)
   if not p then return nil, message, code end
-  return finish(p, pcall(...))
+  return finish(p, pcall(select(at, ...)))
 end
+
+strict.class(Profiler, "Profiler")
 
 return M

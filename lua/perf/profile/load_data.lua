@@ -132,9 +132,10 @@ local function frame_of(reader, pid, addr, called)
   return frame
 end
 
-local function profile_of(reader, event, file)
+local function profile_of(reader, event, file, pause)
   local list, pids, comm = {}, {}, nil
   for n, s in ipairs(event.list) do
+    if pause then pause() end
     list[n] = { stack = {}, weight = s.weight, count = s.count }
     for i, addr in ipairs(s.addrs) do list[n].stack[i] = frame_of(reader, s.pid, addr, i > 1) end
     comm, pids[s.pid] = comm or reader.processes[s.pid].comm, true
@@ -172,9 +173,10 @@ end
 
 -- Read a perf.data file.
 -- @string path its name
+-- @param[opt] pause called now and then
 -- @return array of Profiles, one for each event that has samples; and a message if the file is damaged and only a part was read.
 -- Or nil, message, code
-function M.load(path)
+function M.load(path, pause)
   local file, message, code = require "perf.data".open(path)
   if not file then return nil, message, code end
   local have, symbols = pcall(require, "perf.symbols")
@@ -192,6 +194,7 @@ function M.load(path)
   for rec in file:records() do
     local tell = tells[rec.type]
     if tell then tell(reader, rec) end
+    if pause then pause() end
   end
   reader.lost = tonumber((file:lost()))
   message, code = file:error()
@@ -202,7 +205,7 @@ function M.load(path)
   end
   reader.kernel = kernel_of(reader, file)
   local profiles = {}
-  for i, event in ipairs(reader.order) do profiles[i] = profile_of(reader, event, file) end
+  for i, event in ipairs(reader.order) do profiles[i] = profile_of(reader, event, file, pause) end
   for _, p in pairs_of(reader.processes) do
     if p.resolver then p.resolver:close() end
   end

@@ -14,6 +14,12 @@ local function runs(image)
   return now ~= nil and now:match "^[^\n]+" == image.maps:match "^[^\n]+"
 end
 
+-- Load perf.symbols, which takes a millisecond; it is nil if it was not built.
+function M.load()
+  local ok, symbols = pcall(require, "perf.symbols")
+  return ok and symbols or nil
+end
+
 -- Names for this process's current mappings; or for an image of another process, which may have ended, or run another program
 -- now.
 -- @tab[opt] image {pid =, maps =}, as in the result of core.collector
@@ -30,6 +36,13 @@ function Native:is_of(image)
   return self.image.maps == image.maps and (self.pid ~= nil) == runs(image)
 end
 
+-- Prepare to look up symbols, which takes some tenths of a millisecond. Without this call, look_up does it.
+function Native:open()
+  if self.resolver ~= nil then return end
+  local symbols = M.load()
+  self.resolver = symbols and (self.pid or not self.image) and symbols.open { pid = self.pid or 0 } or false
+end
+
 -- The symbol at an address, and its file; nil if it has none. What is in no file that can be read, such as compiled code with a
 -- map for perf, is looked up in the process.
 function Native:look_up(address)
@@ -38,10 +51,7 @@ function Native:look_up(address)
     local symbol, is_readable = self.files:symbol(map, address, self.pid)
     if is_readable then return symbol, map.path end
   end
-  if self.resolver == nil then
-    local ok, symbols = pcall(require, "perf.symbols")
-    self.resolver = ok and (self.pid or not self.image) and symbols.open { pid = self.pid or 0 } or false
-  end
+  self:open()
   local found = self.resolver and self.resolver:resolve(address)
   if found then return found.symbol, found.module end
 end

@@ -5,32 +5,53 @@
 -- `file`, `line`, the line that ran, and `linedefined`; `kind`: "lua"; "range", compiled code of one of the lines from `line` to
 -- `lastline`; "c", a C function; "builtin", one of Lua's own; "native" and "kernel", code in the call chain, with `module` and
 -- `address`; "jit", compiled Lua code in a call chain; "state", for time outside of all these: "(outside Lua)", "(C function)",
--- "(garbage collector)", "(JIT compiler)", "(other)", "(unsampled)".
+-- "(garbage collector)", "(JIT compiler)", "(string table)", "(other)", "(unsampled)".
 -- @classmod Profile
 local pairs_of = require "perf.base.pairs"
 local argument = require "perf.base.argument"
+local strict = require "perf.api.strict"
 local core = require "perf.core"
+local keys = require "perf.base.keys"
 local formats = require "perf.profile.report.formats"
+local plain = require "perf.profile.report.plain"
 
 local Profile = {}
 Profile.__index = Profile
 Profile.__name = "perf.Profile"
 
+-- Move the samples without a weight, which of live memory are those whose memory was freed, to an array of their own.
+local function take_freed(list, pause)
+  local kept, freed = 0, {}
+  for i, sample in ipairs(list) do
+    list[i] = nil
+    if sample.allocated and sample.weight == 0 and sample.count == 0 then
+      freed[#freed + 1] = sample
+    else
+      kept = kept + 1
+      list[kept] = sample
+    end
+    if pause then pause() end
+  end
+  return freed[1] and freed or nil
+end
+
 -- Make a Profile. A host that must not be blocked sets its field `stream`, {put=, pause=}: then a report passes its parts to
 -- put(text) and calls pause() between them, and returns nothing.
 -- @tab fields see above
--- @tab samples the result of `samples`
+-- @tab samples the result of `samples`; those of memory of which none is alive become the array `freed`, for pprof and speedscope
 -- @tab[opt] timeline `moments`, for core.moment; `place(node)`, its sample
-function Profile.new(fields, samples, timeline)
+-- @func[opt] pause called now and then
+function Profile.new(fields, samples, timeline, pause)
   local prof = {}
   for k, v in pairs_of(fields) do prof[k] = v end
-  prof.list, prof.moments = samples, timeline
+  prof.list, prof.moments, prof.freed = samples, timeline, take_freed(samples, pause)
   return setmetatable(prof, Profile)
 end
 
 --- Every different stack, the heaviest first.
 -- @treturn {table,...} `{stack=, weight=, count=, zone=}`: `stack` is an array of frames, the innermost first; `weight` its part
--- of the event's count, in the profile's unit; `count` its samples; `zone` the label of `perf.zone` in which it ran, or nil
+-- of the event's count, in the profile's unit; `count` its samples; `zone` the label of `perf.zone` in which it ran, or nil; for
+-- heap, `allocated` and `allocated_count` the same of all that it allocated, freed or not
 function Profile:samples() return self.list end
 
 local nowhere = { { name = "(unsampled)", func = "(unsampled)", kind = "state" } }
@@ -56,15 +77,33 @@ function Profile:timeline()
   end
 end
 
--- Reports: each is a module perf.profile.report.NAME, whose function NAME gets the profile and the method's arguments.
-local reports = { "top", "diff" }
-for _, format in ipairs(formats) do reports[#reports + 1] = format.name end
-for _, name in ipairs(reports) do
-  Profile[name] = function(...) return require("perf.profile.report." .. name)[name](...) end
+-- Reports: each is a function in a module perf.profile.report.NAME, which gets the profile and the method's arguments.
+local modules = { top = "top", diff = "diff", tree = "tree", callers = "tree", callees = "tree", annotate = "annotate" }
+for _, format in ipairs(formats) do modules[format.name] = format.name end
+for name, module in pairs_of(modules) do
+  Profile[name] = function(...) return require("perf.profile.report." .. module)[name](...) end
 end
-argument.check_methods(Profile, "Profile", "samples timeline " .. table.concat(reports, " "))
+--- Write a profile into a file; the ending of its name selects the format. ".html" is a flame graph; ".folded" and ".txt" are
+-- folded stacks, ".pb.gz" and ".pprof" pprof's, ".data" perf's, ".json" and names without an ending speedscope's. `perf.load`
+-- reads speedscope's, folded stacks and perf.data again; only speedscope's has everything.
+-- @tparam string path
+-- @treturn boolean true @fails if the file cannot be written
+-- @raise for an unknown ending
+-- @since 0.2.0
+function Profile:save(path)
+  argument.check_path(path, "save", 2)
+  local name, wrong = formats.of(path)
+  if not name then argument.raise_in_method("save", wrong, 2) end
+  return self[name](self, path)
+end
+
+Profile.totable, Profile.json = plain.totable, plain.json
+
+argument.check_methods(Profile, "Profile", "samples timeline save totable json " .. table.concat(keys(modules), " "))
 
 -- The table of `top`.
 function Profile:__tostring() return tostring(self:top()) end
+
+strict.class(Profile, "Profile")
 
 return Profile

@@ -30,9 +30,11 @@ return function(found, before)
   r.weight, r.count = less(found.weight, before.weight), less(found.count, before.count)
   local failures = less_by_name(found.failures, before.failures)
   r.failures = next(failures) and failures or nil
-  if found.accounting then
-    r.accounting = {}
-    for name, v in pairs_of(found.accounting) do r.accounting[name] = v - before.accounting[name] end
+  for _, part in ipairs { "accounting", "blocks" } do
+    if found[part] then
+      r[part] = {}
+      for name, v in pairs_of(found[part]) do r[part][name] = v - before[part][name] end
+    end
   end
   if found.moments then r.moments = found.moments:sub(#before.moments + 1) end
   return r

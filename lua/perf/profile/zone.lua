@@ -6,6 +6,7 @@
 -- Entering a zone is a store to memory of the thread, through FFI on LuaJIT.
 local core = require "perf.core"
 local argument = require "perf.base.argument"
+local strict = require "perf.api.strict"
 
 local M = {}
 
@@ -69,5 +70,7 @@ function M.zone(name, fn, ...)
   argument.check_callable(fn, 2)
   return finish(set(number), pcall(fn, ...))
 end
+
+strict.class(Zone, "Zone")
 
 return M

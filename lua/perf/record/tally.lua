@@ -12,6 +12,7 @@
 -- records. So the counted and the lost records are all that were produced.
 -- @classmod Tally
 local argument = require "perf.base.argument"
+local strict = require "perf.api.strict"
 local core = require "perf.core"
 local format = require "perf.base.format"
 local checks = require "perf.api.check"
@@ -204,5 +205,7 @@ function Tally:__tostring()
   if #rows == 0 then return totals.lost > 0 and tail or "Tally: nothing was counted" end
   return format.align(rows, { true, true }) .. "\n" .. tail
 end
+
+strict.class(Tally, "Tally")
 
 return M

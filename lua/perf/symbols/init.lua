@@ -13,6 +13,7 @@
 -- "[jit]"), `module_offset`, `file` and `line`, as far as they are known. Frames are cached and shared: do not change them.
 -- @module perf.symbols
 local argument = require "perf.base.argument"
+local strict = require "perf.api.strict"
 local pairs_of = require "perf.base.pairs"
 local extension = require "perf.base.optional"
 local checks = require "perf.api.check"
@@ -358,5 +359,8 @@ Resolver.__close = Resolver.close
 
 argument.check_methods(Resolver, "Resolver", "is_open close")
 argument.check_methods(Kernel, "KernelSymbols", "resolve address count close")
+
+strict.class(Resolver, "Resolver")
+strict.class(Kernel, "KernelSymbols")
 
 return M

@@ -12,6 +12,7 @@
 local requested_events = require "perf.trace.requested_events"
 local attributes_of = require "perf.trace.attributes"
 local argument = require "perf.base.argument"
+local strict = require "perf.api.strict"
 local checks = require "perf.api.check"
 local clock = require "perf.base.clock"
 local config_of = require "perf.trace.config"
@@ -357,5 +358,7 @@ function M.tracer(options)
   end
   return self
 end
+
+strict.class(Tracer, "Tracer", "metrics sampler")
 
 return M

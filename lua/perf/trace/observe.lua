@@ -147,6 +147,7 @@ local check = checks.options "perf.observe"
 function M.observe(tracer, options)
   local shape = shape_of(tracer)
   if not shape then
+    argument.check_dot(tracer)
     argument.raise("a tracer of opentelemetry-lua, opentracing-lua or Kong expected, got " .. type(tracer), 1)
   end
   local events = check(options, 2).events

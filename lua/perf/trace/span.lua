@@ -7,6 +7,7 @@ local pairs_of = require "perf.base.pairs"
 local requested_events = require "perf.trace.requested_events"
 local attributes = require "perf.trace.attributes"
 local argument = require "perf.base.argument"
+local strict = require "perf.api.strict"
 local clock = require "perf.base.clock"
 local counts = require "perf.counts"
 local counts_read = require "perf.counts.read"
@@ -471,5 +472,8 @@ function Unsampled:__tostring() return ("perf.Span %s (%s, not sampled)"):format
 
 argument.check_methods(Span, "Span", "set_attributes set_name set_status add_event add_link record_error set_counts is_recording "
   .. "context inject totable")
+
+strict.class(Span, "Span", "parent own own_running own_set paused lost began ended finished attributes duration")
+strict.class(Unsampled, "Span")
 
 return M

@@ -26,10 +26,14 @@ local signatures = {
   admit = "int (*)(void *, const void *, const void *, int32_t, int, double)",
   main = "void *(*)(void *, const void *)",
   ["end"] = "void (*)(void *, const void *)",
+  knew = "int (*)(const void *, const void *, uint64_t)",
   finish = "int (*)(void *, const void *)",
   route = "int (*)(void *)",
   merge = "void (*)(void *, uint32_t, uint32_t)",
+  label = "void (*)(void *, uint32_t, const char *, size_t)",
   settle = "int (*)(void *, const void *)",
+  ran = "int (*)(const void *, uint32_t, uint32_t, const uint64_t *)",
+  histogram = "void (*)(const void *, uint32_t, uint32_t, double *, double *)",
   waits = "void *(*)(void *, uint32_t)",
   copy_waits = "void (*)(const void *, double *)",
 }
@@ -38,6 +42,7 @@ M.ENOENT, M.EBUSY, M.ANEW, M.WATCHED = -2, -16, 256, 256
 
 local open -- {set=, accounting=, layout=}: what is counted now
 local seen = 0 -- requests, counted or not
+local series -- {kind=, first=}: what is counted now, and the number of the first accounting that has counted it without a change
 local handle -- a pointer to the struct in C, whose first members can be read; or nil
 
 local c = {}
@@ -45,7 +50,7 @@ local addresses, members, wait_types, wait_members
 addresses, members, M.BUCKETS, wait_types, wait_members = core.accounting_functions()
 for name, address in pairs_of(addresses) do c[name] = ffi.cast(signatures[name], address) end
 local enter, exit, leave, back, admit, finish = c.enter, c.exit, c.leave, c.back, c.admit, c.finish
-local pointer_type = ffi.typeof(members .. " *")
+local state_type, pointer_type = ffi.typeof(members), ffi.typeof(members .. " *")
 ffi.cdef(wait_types)
 local waits_type = ffi.typeof(wait_members .. " *")
 
@@ -132,6 +137,9 @@ function M.watch(ns, tells)
   return true
 end
 
+-- The name of a route, for profilers in other processes.
+function M.label_route(n, name) c.label(handle, n, name, #name) end
+
 -- The name of a route, for these lines.
 function M.name_route(n, name) open.accounting:name("route", n, name) end
 
@@ -194,7 +202,10 @@ local function zeros() return ffi.new("uint64_t[?]", handle.words) end
 M.zeros = zeros
 
 -- Not a closure, since LuaJIT does not compile the making of one.
-local function word(words, before, i) return tonumber(before and words[i] - before[i] or words[i]) end
+local function word(words, before, i)
+  local n = tonumber(before and words[i] - before[i] or words[i]) -- a function that returns tonumber() is not compiled either
+  return n
+end
 
 -- Add the values of sums to an array of doubles: wall time, then each row of `events`.
 -- @param words the sums, less those in `before` (from `zeros`), which is then updated; nil: none
@@ -220,12 +231,40 @@ end
 -- The sums of a route's finished requests in a phase.
 function M.route_words(route, phase) return handle.route_sums + (route * handle.phases + phase - 1) * handle.words end
 
--- The wall time of a route's finished requests in a phase, in ns.
-function M.route_wall(route, phase) return tonumber(handle.route_sums[(route * handle.phases + phase - 1) * handle.words]) end
+-- The wall time of the routes' finished requests at this moment: function(route, phase), in ns.
+function M.walls()
+  local phases, words = handle.phases, handle.words
+  local n = handle.routes * phases * words
+  local sums = ffi.new("uint64_t[?]", n)
+  ffi.copy(sums, handle.route_sums, 8 * n)
+  return function(route, phase) return tonumber(sums[(route * phases + phase - 1) * words]) end
+end
 
--- Whether a route's sums in a phase differ from those in `before`, which `add_values` has updated.
-function M.has_run(route, phase, before)
-  return handle.route_sums[(route * handle.phases + phase - 1) * handle.words] ~= before[0]
+-- Copy the routes' sums. The functions below take the copy as `from`, so they can read it route by route while requests go on.
+-- @param[opt] used an earlier copy, whose memory is used again
+function M.freeze(used)
+  local n, frozen = handle.routes, used
+  local sizes = { route_sums = n * handle.phases * handle.words, histogram = n * handle.values * M.BUCKETS, requests = n }
+  if not frozen or frozen.routes < n then frozen = { routes = n, state = state_type() } end
+  ffi.copy(frozen.state, handle, ffi.sizeof(state_type))
+  for name, size in pairs_of(sizes) do
+    frozen[name] = frozen[name] or ffi.new("uint64_t[?]", size)
+    ffi.copy(frozen[name], handle[name], 8 * size)
+    frozen.state[name] = frozen[name]
+  end
+  return frozen
+end
+
+-- Iterate over the phases of a route whose wall times differ from those in the array `walls`, and update the array.
+function M.ran(from, route, walls)
+  local phase, state = 0, from.state
+  return function()
+    phase = c.ran(state, route, phase, walls)
+    if phase == 0 then return nil end
+    local words = state.route_sums + (route * state.phases + phase - 1) * state.words
+    walls[phase - 1] = words[0]
+    return phase, words
+  end
 end
 
 -- The sums of the worker at this moment: {whole=, unattributed=, last=}; `last` is that of unfinished requests.
@@ -251,32 +290,29 @@ function M.balance()
   return difference(handle.whole), difference(handle.unattributed), difference(handle.last)
 end
 
--- The number of a route's finished requests; of turns that were found open; of known addresses.
-function M.requests(route) return exact(handle.requests[route]) end
+-- The number of a route's finished requests, in a copy of the sums or now; of turns that were found open; of known addresses.
+function M.requests(route, from) return exact((from or handle).requests[route]) end
 function M.abandoned() return exact(handle.abandoned) end
 function M.known() return handle.known end
 
--- Note a request, counted or not; the number of those that were noted.
-function M.see() seen = seen + 1 end
-function M.seen() return seen end
-
--- The histogram of a row of `events`, or of wall time for row 0: 65 numbers counted from 0; nil for an event that several
--- counters add up to.
-function M.histogram(route, row)
-  local slots = row > 0 and open.layout.rows[row].slots
-  if slots and #slots ~= 1 then return nil end
-  local value = slots and 1 + slots[1][2] or 0
-  return handle.histogram + (route * handle.values + value) * M.BUCKETS
+-- The sums of earlier accountings of the same kind, a text, go on in those of this one. (After another kind, sums begin anew.)
+function M.go_on(kind)
+  if not series or series.kind ~= kind then series = { kind = kind, first = handle.number } end
 end
 
--- Add the histogram of a row to an array of doubles, from index `at` on, less what is in `before`, an array for all rows that is
--- then updated.
-function M.add_histogram(route, row, before, to, at)
-  local buckets, from = M.histogram(route, row), row * M.BUCKETS
-  for b = 0, buckets and M.BUCKETS - 1 or -1 do
-    local now = tonumber(buckets[b])
-    if now ~= before[from + b] then to[at + b], before[from + b] = to[at + b] + now - before[from + b], now end
-  end
+-- Note a request, counted or not, unless its number is in the sums already; the number of those that were noted.
+function M.see(r)
+  local is_old = series and series.first < handle.number and c.knew(handle, r, series.first) ~= 0
+  if not is_old then seen = seen + 1 end
+end
+function M.seen() return seen end
+
+-- Add the histogram of a row of `events`, or of wall time for row 0, to an array of doubles, from index `at` on, less what is in
+-- `before`, an array for all rows that is then updated. An event that several counters add up to has none.
+function M.add_histogram(from, route, row, before, to, at)
+  local slots = row > 0 and open.layout.rows[row].slots
+  if slots and #slots ~= 1 then return end
+  c.histogram(from.state, route, slots and 1 + slots[1][2] or 0, before + row * M.BUCKETS, to + at)
 end
 
 return M

@@ -4,13 +4,12 @@ local accounting = require "resty.perf.accounting"
 local format = require "perf.base.format"
 local json = require "perf.base.json"
 local log = require "resty.perf.log"
+local nesting = require "resty.perf.nesting"
 local routes = require "resty.perf.routes"
 
 local M = {}
 
 local KEPT, MOST = 50, 1000 -- turns, and routes
-
-local HOOKS = debug.getinfo(1, "S").source:gsub("/blocked%.lua$", ".lua") -- its frames (perf.content) are left out
 
 local function show(ns) return (format.ns(ns):gsub(" ", "")) end
 
@@ -18,7 +17,7 @@ local function show(ns) return (format.ns(ns):gsub(" ", "")) end
 local function lines_of(stack)
   local lines = {}
   for _, place in ipairs(stack) do
-    if place.kind == "lua" and place.source ~= HOOKS then
+    if place.kind == "lua" and not nesting.files[place.source] then
       local file = place.source:match "^@(.*)" or place.source:match "^=(.*)" or place.source:match "^[^\n]*"
       lines[#lines + 1] = ("%s:%d"):format(file, place.line > 0 and place.line or place.linedefined)
     end

@@ -1,7 +1,7 @@
 -- Commands that one worker gets while nginx runs, and that reach the other workers through the shared dictionary.
 --
 -- A command stays there for later workers, after a crash or a reload, as long as nginx.conf has the same options as when it was
--- given.
+-- given. It has the changes of all commands before it, since a worker may have missed those.
 local M = {}
 
 local seen = 0
@@ -21,15 +21,16 @@ end
 -- Leave a command for the other workers.
 -- @param dict ngx.shared.DICT
 -- @param mark of the configuration
--- @param command {stop=true}, or {events=text, sample=number}
+-- @param command {stop=, events=text, sample=number, heap=number}
 -- @return true; or nil and a message
 function M.publish(dict, mark, command)
   M.prepare(dict)
   local n, message = dict:incr("commands", 1)
   local ok = false
   if n then
-    local sample = command.sample and ("%.0f"):format(command.sample) or "-"
-    local parts = { n, mark, command.stop and "stop" or "start", sample, command.events or "" }
+    local function number(v) return v and ("%.0f"):format(v) or "-" end
+    local parts = { n, mark, command.stop and "stop" or "start", number(command.sample), number(command.heap),
+      command.events or "" }
     ok, message = dict:safe_set("command", padded(table.concat(parts, " ")))
   end
   if not ok then return nil, "the other workers do not follow: " .. tostring(message) end
@@ -41,12 +42,13 @@ end
 function M.newest(dict, mark)
   local text = dict:get "command"
   if not text then return nil end
-  local n, of, what, sample, events = text:match "^(%d+) (%d+) (%a+) (%S+) (.-) *$"
+  local n, of, what, sample, heap, events = text:match "^(%d+) (%d+) (%a+) (%S+) (%S+) (.-) *$"
   n = tonumber(n)
   if not n or n == seen then return nil end
   seen = n
   if tonumber(of) ~= mark then return nil end
-  return { stop = what == "stop" or nil, sample = tonumber(sample), events = events ~= "" and events or nil }
+  return { stop = what == "stop" or nil, sample = tonumber(sample), heap = tonumber(heap),
+    events = events ~= "" and events or nil }
 end
 
 return M

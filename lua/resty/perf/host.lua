@@ -26,18 +26,25 @@ host.beat = found and beat or nil
 local M = { functions = host }
 
 local value, size, message = ffi.new "char *[1]", ffi.new "size_t[1]", ffi.new "char *[1]"
+local ROOM = 128
+local room = ffi.new("char[?]", ROOM)
 
--- A variable of a request; nil if it has none of this name.
+-- A variable of a request, by its name in lower case; nil if it does not exist. This is the call of ngx.var without its
+-- tables, for any request.
 function M.variable(r, name)
-  if r == get_request() then return ngx.var[name] end
-  local get = host.get_variable
-  if not get or get(r, name, #name, ffi.new("char[?]", #name), 0, value, size, message) ~= 0 then return nil end
+  local get, n = host.get_variable, #name
+  if not get then return r == get_request() and ngx.var[name] or nil end
+  if get(r, name, n, n <= ROOM and room or ffi.new("char[?]", n), 0, value, size, message) ~= 0 then return nil end
   return ffi.string(value[0], size[0])
 end
 
--- The time at which a request began, in seconds.
+local has_start, start_time = pcall(function() return ffi.C.ngx_http_lua_ffi_req_start_time end)
+
+-- The time at which a request began, in seconds. LuaJIT compiles this, but not ngx.req.start_time.
 function M.start_time(r)
-  return r == get_request() and ngx.req.start_time() or ffi.C.ngx_http_lua_ffi_req_start_time(r)
+  if not has_start then return ngx.req.start_time() end
+  local seconds = start_time(r)
+  return seconds
 end
 
 return M

@@ -81,10 +81,10 @@ local DEFAULT = M.shape {}
 -- resty.perf.shared_waits and resty.perf.blocked, if they are counted
 -- @param[opt] emit function(text), called for each part of the text; the last one is returned
 -- @param[opt] shape a result of M.shape
--- @param[opt] pause called now and then, where no text is emitted
+-- @param[opt] pause called now and then
 function M.text(totals, emit, shape, pause)
   shape = shape or DEFAULT
-  local head, sample, finish = prometheus.new(emit, shape.prefix, shape.constant)
+  local head, sample, finish, labels, line = prometheus.new(emit, shape.prefix, shape.constant, pause)
 
   head("requests_total", "counter", "Requests and timers that were counted.")
   for _, route in ipairs(totals.routes) do
@@ -112,7 +112,8 @@ function M.text(totals, emit, shape, pause)
       for _, route in ipairs(totals.routes) do
         local sum = 0
         for _, counts in pairs_of(route.phases) do sum = sum + (counts[row] or 0) end
-        wait_metrics.histogram(sample, request, unit, { "route", route.name }, route.histograms[row], bounds, route.requests, sum)
+        wait_metrics.histogram(line, request, unit, labels("route", route.name), route.histograms[row], bounds, route.requests,
+          sum)
       end
       if not shape.without.phase then head(phase, "counter", what .. " by phase.") end
       for _, route in ipairs(shape.without.phase and {} or totals.routes) do
@@ -128,7 +129,7 @@ function M.text(totals, emit, shape, pause)
       end
     end
   end
-  if totals.waits then wait_metrics.write(head, sample, totals.waits, shape, pause) end
+  if totals.waits then wait_metrics.write(head, sample, labels, line, totals.waits, shape, pause) end
   if totals.blocked then wait_metrics.write_blocked(head, sample, totals.blocked) end
   return finish()
 end

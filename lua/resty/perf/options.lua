@@ -49,9 +49,15 @@ local function blocked(seconds)
   return seconds
 end
 
+-- The option `heap`: shorter periods would make a worker that allocates much several times slower.
+function M.heap_period(bytes)
+  if bytes ~= 0 and bytes < 4096 then argument.raise "heap: 0, or at least 4096 bytes expected" end
+  return bytes
+end
+
 -- Check the options of perf.start.
 -- @return {events=, find=, names=, decide=, header=, blind=, every=, redact=, is_slow=, spans=, waits=, span_waits=, blocked=,
--- timers=, reports=, dict=, dict_name=, mark=}: reports: whether the end of a request is reported; mark: identifies the
+-- timers=, heap=, reports=, dict=, dict_name=, mark=}: reports: whether the end of a request is reported; mark: identifies the
 -- configuration
 function M.check(opts)
   opts = check(opts, 1)
@@ -79,16 +85,16 @@ function M.check(opts)
   if opts.spans ~= nil then c.spans = spans.check(opts.spans) end
   c.waits, c.span_waits = waiting(opts.waits)
   c.blocked = blocked(opts.blocked)
-  c.timers = opts.timers
+  c.timers, c.heap = opts.timers, M.heap_period(opts.heap)
   c.reports = c.is_slow ~= nil or c.spans ~= nil
-  c.mark = ngx.crc32_short(text_of(opts.events) .. text_of(opts.sample))
+  c.mark = ngx.crc32_short(text_of(opts.events) .. text_of(opts.sample) .. (opts.heap > 0 and opts.heap or ""))
   return c
 end
 
-local changeable = { events = "string", sample = "number" }
+local changeable = { events = "string", sample = "number", heap = "number" }
 
 -- Check options that are changed while nginx runs.
--- @param opts {events=, sample=}
+-- @param opts {events=, sample=, heap=}
 function M.change(opts)
   check(opts, 1)
   for k, v in pairs_of(opts) do
@@ -98,6 +104,7 @@ function M.change(opts)
   end
   events.check(opts.events)
   sampler.new(opts.sample)
+  if opts.heap then M.heap_period(opts.heap) end
 end
 
 return M

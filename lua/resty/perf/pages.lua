@@ -8,10 +8,15 @@ local pairs_of = require "perf.base.pairs"
 local exposition = require "resty.perf.metrics"
 local formats = require "perf.profile.report.formats"
 local json = require "perf.base.json"
+local live_heap = require "resty.perf.live_heap"
+local keys_of = require "perf.base.keys"
+local checks = require "perf.api.check"
 local clients = require "resty.perf.clients"
 local profiles = require "resty.perf.profiles"
 local slices = require "resty.perf.slices"
 local slow = require "resty.perf.slow"
+
+local take_heap = require "perf.heap".heap
 
 local BUCKETS = require "resty.perf.accounting".BUCKETS
 
@@ -65,7 +70,8 @@ end
 local function report(totals, state)
   local events = { { label = "lua", unit = "ns" } }
   for _, e in ipairs(totals and totals.events or {}) do events[#events + 1] = e end
-  return { running = state.running, sample = state.sample, source = state.source, worker = state.pid, events = events,
+  return { running = state.running, sample = state.sample, heap = state.heap, source = state.source, worker = state.pid,
+    events = events,
     token = not state.secret and state.token or nil, secret = state.secret, dictionary = state.dictionary,
     refused = state.refused, phases = totals and totals.phases or json.empty_array,
     unattributed = totals and by_label(totals, totals.unattributed), unfinished = totals and by_label(totals, totals.running),
@@ -73,15 +79,54 @@ local function report(totals, state)
 end
 
 local DONE = "done; the other workers follow within a second"
-local COMMANDS = "expected do=stop, or do=start with sample=N and events=LIST, each once"
+local CHANGES = { sample = true, events = true, heap = true }
+local COMMANDS = "expected do=stop, do=snapshot with as=html or json, "
+  .. "or do=start with sample=N, events=LIST and heap=BYTES, each once"
 
 local function start(perf, args)
-  local sample = tonumber(args.sample)
+  local sample, bytes = tonumber(args.sample), tonumber(args.heap)
   if args.sample and not sample then return refuse(400, "sample: number expected") end
-  local called, ok, message = pcall(perf.start, { sample = sample, events = args.events })
+  if args.heap and not bytes then return refuse(400, "heap: number expected") end
+  local called, ok, message = pcall(perf.start, { sample = sample, events = args.events, heap = bytes })
   if not called then return refuse(400, argument.why(ok)) end
   if not ok then return refuse(500, message) end
   return refuse(200, DONE)
+end
+
+local taken = setmetatable({}, { __mode = "v" }) -- the snapshot that is being taken: if its client has left, it is collected
+local taken_at
+local LONGEST = 60 -- seconds
+
+local function snapshot_text(heap) ngx.print(("worker %d: %s\n"):format(ngx.worker.pid(), tostring(heap))) end
+
+-- The forms of a snapshot: the type of the answer's content, and a function that writes it.
+local SNAPSHOTS = {
+  html = { "text/html", function(heap)
+    heap.stream = { put = ngx.print, pause = slices.pausing() }
+    heap:html()
+  end },
+  json = { "application/json", function(heap) ngx.print(heap:json(), "\n") end },
+}
+
+-- Answer with all objects of this worker's Lua state, and what holds them. The child of a fork takes the snapshot.
+local function snapshot(form)
+  if taken[1] and ngx.now() - taken_at < LONGEST then return refuse(409, "a snapshot of this worker is being taken already") end
+  if taken[1] then taken[1]:close() end
+  local heap, message = take_heap { fork = true }
+  if not heap then return refuse(501, message) end
+  taken[1], taken_at = heap, ngx.now()
+  local ok, why, code
+  repeat
+    ngx.sleep(0.05)
+    ok, why, code = heap:wait(0)
+  until ok or code ~= "ETIMEDOUT" or ngx.now() - taken_at > LONGEST
+  if ok then
+    ngx.header.content_type = form and form[1] or "text/plain"
+    ok, why = pcall(form and form[2] or snapshot_text, heap)
+  end
+  heap:close()
+  taken[1] = nil
+  if not ok then return refuse(503, why) end
 end
 
 local function command(perf, secret, page_token)
@@ -90,10 +135,13 @@ local function command(perf, secret, page_token)
   local args = ngx.req.get_uri_args()
   local what = args["do"]
   args["do"] = nil
+  local form = what == "snapshot" and SNAPSHOTS[args.as]
+  if form then args.as = nil end
   for k, v in pairs_of(args) do
-    if what ~= "start" or k ~= "sample" and k ~= "events" or type(v) ~= "string" then return refuse(400, COMMANDS) end
+    if what ~= "start" or not CHANGES[k] or type(v) ~= "string" then return refuse(400, COMMANDS) end
   end
   if what == "start" then return start(perf, args) end
+  if what == "snapshot" then return snapshot(form) end
   if what ~= "stop" then return refuse(400, COMMANDS) end
   local ok, message = perf.stop()
   if not ok then return refuse(500, message) end
@@ -119,6 +167,8 @@ local STATUS_OF = { EBUSY = 409, EINVAL = 400, ESRCH = 404 }
 
 local function text_of(arg) return type(arg) == "string" and arg or nil end
 
+local LEAST = 4096 -- bytes: with a shorter period, a worker that allocates much would be several times slower
+
 local function flame(perf, args, secret)
   local reason = clients.no_profile(secret)
   if reason then return refuse(403, reason) end
@@ -127,8 +177,15 @@ local function flame(perf, args, secret)
   local seconds = args.seconds == nil and 2 or tonumber(text_of(args.seconds))
   if not seconds then return refuse(400, "seconds: number expected") end
   local workers = text_of(args.workers)
-  local called, prof, message, code = pcall(perf.profile, text_of(args.flame) or "task-clock", seconds,
-    { workers = tonumber(workers) or workers, route = text_of(args.route) })
+  local event, opts = text_of(args.flame) or "task-clock", { workers = tonumber(workers) or workers, route = text_of(args.route) }
+  for _, name in ipairs { "period", "survived" } do
+    opts[name] = tonumber(text_of(args[name]))
+    if args[name] and not opts[name] then return refuse(400, name .. ": number expected") end
+  end
+  if (event == "alloc" or event == "heap") and opts.period and opts.period < LEAST then
+    return refuse(400, ("period: at least %d bytes expected here"):format(LEAST))
+  end
+  local called, prof, message, code = pcall(perf.profile, event, seconds, opts)
   if not called then return refuse(400, argument.why(prof)) end
   if not prof then return refuse(STATUS_OF[code] or 500, message) end
   local pause = slices.pausing()
@@ -145,6 +202,47 @@ local function waiting(perf, args, secret)
   send_profile(prof, args.waits, "waits", pause)
 end
 
+-- The parameters of each kind of page that GET shows.
+local PARAMETERS = { flame = { "as", "flame", "period", "route", "seconds", "survived", "workers" },
+  heap = { "heap", "route", "seconds" }, waits = { "route", "waits" }, page = { "format" } }
+
+-- The page that the arguments select: "flame", "heap", "waits" or "page"; and the error in their names, or nil.
+local function kind_of(args)
+  local kind, known = args.waits and "waits" or args.flame and "flame" or args.heap and "heap" or "page", {}
+  for _, name in ipairs(PARAMETERS[kind]) do known[name] = true end
+  for _, name in ipairs(keys_of(args)) do
+    local shown = tostring(name):sub(1, 60):gsub("[^%g ]", "?")
+    if type(args[name]) == "table" then return kind, ("parameter '%s' is given more than once"):format(shown) end
+    if not known[name] then
+      local hint = checks.hint(name, known)
+      return kind, ("unknown parameter '%s'%s"):format(shown, hint ~= "" and hint
+        or "; this page has " .. checks.enumerate(PARAMETERS[kind]))
+    end
+  end
+  return kind
+end
+
+-- The memory that is alive; with `seconds`, its growth in this time.
+local function heap(perf, args, secret)
+  local reason = clients.no_profile(secret)
+  if reason then return refuse(403, reason) end
+  if not FORMS[args.heap] then return refuse(400, "heap: " .. EXPECTED) end
+  local seconds = tonumber(text_of(args.seconds))
+  if args.seconds and not (seconds and seconds > 0 and seconds <= 60) then
+    return refuse(400, "seconds: a number above 0 and at most 60 expected")
+  end
+  local pause, route = slices.pausing(), text_of(args.route)
+  local prof, message, code = perf.live_heap(route, pause)
+  if prof and seconds then
+    ngx.sleep(seconds)
+    local before = prof
+    prof, message, code = perf.live_heap(route, pause)
+    if prof then prof = live_heap.growth(before, prof, pause) end
+  end
+  if not prof then return refuse(code == "EINVAL" and 503 or STATUS_OF[code] or 500, message) end
+  send_profile(args.heap == "folded" and profiles.with_routes(prof, pause) or prof, args.heap, "heap", pause)
+end
+
 local DENIED = "this address may not see the page: see the option `from` of perf.status and perf.metrics"
 local NOTHING = "nothing is counted: perf.start has not been called, or has failed; see the error log\n"
 
@@ -154,10 +252,7 @@ local function metrics(state, shape)
   if not totals then return refuse(503, NOTHING) end
   totals.dictionary = state.dictionary
   ngx.header.content_type = "text/plain; version=0.0.4; charset=utf-8"
-  ngx.print(exposition.text(totals, function(text)
-    ngx.print(text)
-    pause()
-  end, shape, pause))
+  ngx.print(exposition.text(totals, ngx.print, shape, pause))
 end
 
 local SHOWN = 100 -- rows of waits
@@ -215,11 +310,15 @@ function M.status(perf, opts)
     return refuse(405, "expected GET, HEAD or POST")
   end
   local args = ngx.req.get_uri_args()
-  if args.waits then return waiting(perf, args, opts.token) end
-  if args.flame then return flame(perf, args, opts.token) end
-  local format = ngx.var.arg_format
-  if format == "metrics" then return metrics(state) end
-  if format == "json" then return as_json(state) end
+  local kind, mistake = kind_of(args)
+  if mistake then return refuse(400, mistake) end
+  if kind == "waits" then return waiting(perf, args, opts.token) end
+  if kind == "heap" then return heap(perf, args, opts.token) end
+  if kind == "flame" then return flame(perf, args, opts.token) end
+  if args.format == "metrics" then return metrics(state) end
+  if args.format == "json" then return as_json(state) end
+  local forms = { json = true, metrics = true }
+  if args.format then return refuse(400, "format: json or metrics expected" .. checks.hint(args.format, forms)) end
   ngx.header.content_type = "text/html; charset=utf-8"
   ngx.print(STATUS)
 end

@@ -4,7 +4,9 @@ for _, name in ipairs { "c_functions", "collect", "lua_frame", "native", "since"
 for _, format in ipairs(require "perf.profile.report.formats") do
   if format.content_type then require("perf.profile.report." .. format.name) end
 end
+for _, name in ipairs { "diff", "html", "path", "report", "rows" } do require("perf.heap." .. name) end
 for _, name in ipairs { "idle", "probe", "refusal.invalid", "refusal.permission", "refusal.unavailable" } do
   require("perf.event." .. name)
 end
 pcall(require, "zlib") -- profiles in pprof's format use it
+require "perf.profile.native".load()

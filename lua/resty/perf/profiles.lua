@@ -7,13 +7,10 @@
 --   profile               the newest job, as JSON, while it runs; workers drop their profile if it is gone
 --   profile ID            the number of workers that have a result
 --   profile ID N          the Nth: "P" and the profile as speedscope's JSON, or "E", the error's code and its message
-local accounting = require "resty.perf.accounting"
 local argument = require "perf.base.argument"
 local checks = require "perf.api.check"
 local clock = require "perf.base.clock"
 local copy = require "perf.base.copy"
-local core = require "perf.core"
-local ffi = require "ffi"
 local handover = require "resty.perf.handover"
 local json = require "perf.base.json"
 local load_profile = require "perf.profile.load"
@@ -22,45 +19,31 @@ local pairs_of = require "perf.base.pairs"
 local Profile = require "perf.profile.profile"
 local profiler = require "perf.profile"
 local slices = require "resty.perf.slices"
-local zone = require "perf.profile.zone"
+local sorted = require "perf.base.sorted"
+local zones = require "resty.perf.zones"
 
 local M = {}
 
 local LONGEST = 60
-local ROUTES = 4096 -- the samples of routes with higher numbers have no zone
 local LATE = 10 -- seconds after the end; workers without a result have ended or are blocked
 local NAP, NAPS = 0.05, 4
 
 local timer = ngx.timer.at -- nginx's own function, which is wrapped later
 
-local running -- {profiler=, zones=, job=} of the running profile; later {over=true, profile=, message=, code=, failure=}
+local running -- {profiler=, job=} of the running profile; later {over=true, profile=, message=, code=, failure=}
 local seen -- the id of the newest job
-
--- Zones ---------------------------------------------------------------------------------------------------------------
-
--- Show this name on a route's samples. The number is that of the route in the accounting.
-function M.name_route(number, name)
-  if not running or number >= ROUTES then return end
-  local z = core.new_zone()
-  running.zones[number], running.named[#running.named + 1] = z, z
-  zone.set_name(z, name)
-end
-
-local function forget_zones(mine)
-  accounting.set_zones(nil, 0)
-  core.set_zone(0)
-  for _, z in ipairs(mine.named) do zone.set_name(z, nil) end
-end
 
 -- One worker ----------------------------------------------------------------------------------------------------------
 
 -- Not a closure, since its variables would be lost when the request that made it ends. If stop raises an error, another profile
--- can still begin, and the waiting request continues.
+-- can still begin, and the waiting request continues. A worker that ends has no time for pauses.
 local function finish(premature, mine)
-  if mine.over then return end
-  running, mine.premature = nil, premature
+  if mine.over or mine.ending then return end
+  mine.ending, mine.premature = true, premature
+  if not premature then mine.profiler.pause = slices.pausing() end
   local ok, prof, message, code = pcall(mine.profiler.stop, mine.profiler)
-  forget_zones(mine)
+  running = nil
+  zones.give()
   if ok then mine.profile, mine.message, mine.code = prof, message, code else mine.failure = prof end
   mine.profiler:close()
   mine.over = true
@@ -69,25 +52,26 @@ end
 
 -- End a profile that nobody waits for.
 local function drop(mine)
-  if not mine or mine.over then return end
+  if not mine or mine.over or mine.ending then return end
   running, mine.over = nil, true
-  forget_zones(mine)
+  zones.give()
   mine.profiler:close()
 end
 
 -- Begin a profile.
 -- @param routes of this worker: names by number
+-- @param opts {period=, survived=}: of the profiler
 -- @param[opt] done called with the result
 -- @return {over=, profile=, message=, code=, failure=}, complete when `over` is true; or nil, message, code. Raises for an
 -- unknown event
-local function begin(event, seconds, routes, done)
+local function begin(event, seconds, routes, opts, done)
   if running then return nil, "this worker is being profiled already", "EBUSY" end
-  local mine = { profiler = false, zones = ffi.new("uint32_t[?]", ROUTES), named = {}, done = done } -- made before it starts
-  local p, message, code = argument.call_as_argument(1, "", profiler.started, { event = event })
+  local mine = { profiler = false, done = done } -- made before it starts
+  local p, message, code = argument.call_as_argument(1, "", profiler.started,
+    { event = event, period = opts.period, survived = opts.survived })
   if not p then return nil, message, code end
   running, mine.profiler = mine, p
-  for number, name in pairs_of(routes or {}) do M.name_route(number, name) end
-  accounting.set_zones(mine.zones, ROUTES)
+  zones.take(routes)
   local called, ok
   called, ok, message = pcall(timer, seconds, finish, mine)
   if not (called and ok) then
@@ -142,32 +126,47 @@ end
 
 local function result_key(id, n) return ("profile %s %d"):format(id, n) end
 
+-- Iterate over the samples, including those whose memory was all freed.
+local function each_sample(prof)
+  local part, i = prof:samples(), 0
+  return function()
+    i = i + 1
+    if not part[i] and part ~= prof.freed then part, i = prof.freed or {}, 1 end
+    return part[i]
+  end
+end
+
+local function add_numbers(sums, numbers)
+  if not numbers then return sums end
+  sums = sums or {}
+  for name, n in pairs_of(numbers) do sums[name] = (sums[name] or 0) + n end
+  return sums
+end
+
 -- Frames of the same content become one table, and stacks of the same frames one sample.
 local function merge(profiles)
   local shared, list, pause = {}, {}, slices.pausing()
   local first = profiles[1]
   local sum = copy(first)
-  sum.total, sum.lost, sum.sample_count, sum.pid, sum.tid, sum.failures = 0, 0, 0, nil, nil, nil
+  sum.total, sum.lost, sum.sample_count, sum.pid, sum.tid, sum.failures, sum.blocks = 0, 0, 0, nil, nil, nil, nil
   for _, prof in ipairs(profiles) do
     for _, field in ipairs { "total", "lost", "sample_count" } do sum[field] = sum[field] + prof[field] end
-    for reason, n in pairs_of(prof.failures or {}) do
-      sum.failures = sum.failures or {}
-      sum.failures[reason] = (sum.failures[reason] or 0) + n
-    end
-    for _, sample in ipairs(prof:samples()) do
+    sum.failures, sum.blocks = add_numbers(sum.failures, prof.failures), add_numbers(sum.blocks, prof.blocks)
+    for sample in each_sample(prof) do
       local stack = {}
       for i, f in ipairs(sample.stack) do
         local key = table.concat({ f.kind, f.name, f.file or "", f.line or "", f.module or "" }, "\0")
         shared[key] = shared[key] or f
         stack[i] = shared[key]
       end
-      list[#list + 1] = { stack = stack, weight = sample.weight, count = sample.count, zone = sample.zone }
+      local copied = copy(sample)
+      copied.stack, list[#list + 1] = stack, copied
       pause()
     end
   end
-  list = slices.sorted(merged(list), function(a, b) return a.weight > b.weight end, pause)
+  list = sorted(merged(list, pause), function(a, b) return a.weight > b.weight end, pause)
   sum.comm = ("nginx, %d workers"):format(#profiles)
-  return Profile.new(sum, list)
+  return Profile.new(sum, list, nil, pause)
 end
 
 -- The result of a profile as text, made in slices; but a worker that ends has no time for pauses.
@@ -206,7 +205,7 @@ function M.follow(dict, routes)
   local me = ngx.worker.pid()
   if job.from == me or job.pid and job.pid ~= me then return end
   local function done(mine) answer(dict, job.id, mine) end
-  local ok, mine, message, code = pcall(begin, job.event, job.seconds, routes, done)
+  local ok, mine, message, code = pcall(begin, job.event, job.seconds, routes, job, done)
   if not ok then mine, message, code = nil, argument.why(mine), "EINVAL" end
   if not mine then return done { message = message, code = code } end
   mine.job = job.id
@@ -227,7 +226,7 @@ local function collect(dict, job, profiles, wanted, waiting)
       dict:delete(key)
       n = n + 1
       if text:byte() == 80 then -- P
-        profiles[#profiles + 1] = load_profile.decode(text:sub(2))
+        profiles[#profiles + 1] = load_profile.decode(text:sub(2), slices.pausing())
       else
         code, message = text:match "^E(%S+) (.*)"
       end
@@ -241,12 +240,13 @@ end
 -- Profile other workers too.
 -- @param pid of the only worker; nil for all
 -- @return Profile; or nil, message, code
-local function profile_workers(event, seconds, pid, dict, routes)
+local function profile_workers(event, seconds, pid, dict, routes, opts)
   local me = ngx.worker.pid()
-  local job = { id = ("%d.%.0f"):format(me, 1000 * clock.seconds()), event = event, seconds = seconds, pid = pid, from = me }
+  local job = { id = ("%d.%.0f"):format(me, 1000 * clock.seconds()), event = event, seconds = seconds, pid = pid, from = me,
+    period = opts.period, survived = opts.survived }
   local mine, message, code
   if not pid then
-    mine, message, code = begin(event, seconds, routes)
+    mine, message, code = begin(event, seconds, routes, opts)
     if not mine then return nil, message, code end
   end
   dict:flush_expired(100)
@@ -267,16 +267,17 @@ local function profile_workers(event, seconds, pid, dict, routes)
 end
 
 -- The samples of one route.
-local function of_route(prof, route)
+function M.of_route(prof, route, pause)
   local fields, list = copy(prof), {}
   fields.total, fields.sample_count = 0, 0
-  for _, sample in ipairs(prof:samples()) do
+  for sample in each_sample(prof) do
     if sample.zone == route then
       list[#list + 1] = sample
       fields.total, fields.sample_count = fields.total + sample.weight, fields.sample_count + sample.count
     end
+    if pause then pause() end
   end
-  return Profile.new(fields, list)
+  return Profile.new(fields, list, nil, pause)
 end
 
 -- The profile with each sample's route as its outermost frame, for formats without zones.
@@ -291,7 +292,7 @@ function M.with_routes(prof, pause)
     end
     pause()
   end
-  return Profile.new(copy(prof), list)
+  return Profile.new(copy(prof), list, nil, pause)
 end
 
 local check = checks.options "resty.perf.profile"
@@ -299,7 +300,8 @@ local check = checks.options "resty.perf.profile"
 -- Profile this worker, another one, or all.
 -- @param event the event to sample, as for perf.profiler
 -- @param seconds the duration, at most 60
--- @param[opt] opts {workers=, route=}: the process id of a worker, or "all"; the name of the only route
+-- @param[opt] opts {workers=, route=, period=, survived=}: the process id of a worker, or "all"; the name of the only route; the
+-- options of perf.profiler with these names
 -- @param[opt] dict ngx.shared.DICT
 -- @param[opt] routes of this worker: names by number
 -- @return Profile; or nil, message, code. Raises for an unknown event
@@ -314,16 +316,16 @@ function M.profile(event, seconds, opts, dict, routes)
   local prof, message, code
   if workers == "all" and ngx.worker.count() == 1 or workers == ngx.worker.pid() then workers = nil end
   if not workers then
-    prof, message, code = begin(event, seconds, routes)
+    prof, message, code = begin(event, seconds, routes, opts)
     if prof then prof, message, code = result_of(prof, wait_for(prof)) end
   elseif workers ~= "all" and not handover.is_worker(workers) then
     return nil, ("workers: no worker has the process id %s"):format(tostring(workers)), "ESRCH"
   elseif dict then
-    prof, message, code = profile_workers(event, seconds, workers ~= "all" and workers or nil, dict, routes)
+    prof, message, code = profile_workers(event, seconds, workers ~= "all" and workers or nil, dict, routes, opts)
   else
     return nil, "other workers cannot be profiled before perf.start", "EINVAL"
   end
-  if prof and opts.route then prof = of_route(prof, opts.route) end
+  if prof and opts.route then prof = M.of_route(prof, opts.route, slices.pausing()) end
   return prof, message, code
 end
 

@@ -2,8 +2,8 @@
 -- number of a name that has lost its place is used again.
 local accounting = require "resty.perf.accounting"
 local pairs_of = require "perf.base.pairs"
-local profiles = require "resty.perf.profiles"
 local routes = require "resty.perf.routes"
+local zones = require "resty.perf.zones"
 
 local M = {}
 
@@ -31,7 +31,8 @@ function M.number(name)
   if not n then return numbers[reserve] end
   numbers[name], names[n], noted[name] = n, name, 0
   writer.route(name, n)
-  profiles.name_route(n, name)
+  zones.name_route(n, name)
+  accounting.label_route(n, name)
   if blocked then accounting.name_route(n, name) end
   return n
 end

@@ -6,9 +6,10 @@
 --   {"search", pattern = "^/s/"}   a name and a Lua pattern
 --   a function(uri)   that returns the name
 --
--- The first rule that matches decides; a path that matches none is "(other)". Without a list, the path is the name, and segments
--- that look like keys become ":id". Clients can send any path, so no name is long, all are UTF-8 (Prometheus refuses a whole page
--- for one name that is not), and their number is bounded (resty.perf.route_names).
+-- The first rule that matches decides; a path that no rule matches is "(other)". More paths in the list do not make the search
+-- longer, but each Lua pattern before the rule that matches is tried. Without a list, the path is the name, and segments that
+-- look like keys become ":id". Clients can send any path. So names are short, they are valid UTF-8 (Prometheus refuses a page
+-- with other bytes), and their number is bounded (resty.perf.route_names).
 local argument = require "perf.base.argument"
 local pairs_of = require "perf.base.pairs"
 local utf8 = require "perf.base.utf8"
@@ -19,21 +20,40 @@ M.OTHER = "(other)"
 local CACHED, LONGEST_CACHED = 1000, 1000
 local LONGEST = 200
 
-local function escape(s) return (s:gsub("%W", "%%%0")) end
+-- The paths of a list form a tree. A path's segments lead from the root to a node, which has these fields:
+--   here       the number of the first rule whose path ends at the node
+--   below      the number of the first rule whose path has "/*" after the node, and so matches all paths below it
+--   children   the nodes to which the next segment leads, by segment
+--   any        the node to which any next segment leads (":id")
+local function node() return { children = {} } end
 
-local function pattern_of(path)
-  if path:sub(1, 1) ~= "/" then return nil end
-  local parts = {}
-  for segment in path:gmatch "/[^/]*" do
-    if segment == "/*" then
-      parts[#parts + 1] = "/"
-    elseif segment:sub(1, 2) == "/:" then
-      parts[#parts + 1] = "/[^/]+"
+local function plant(tree, path, number)
+  for segment in path:gmatch "/([^/]*)" do
+    if segment == "*" then
+      tree.below = tree.below or number
+      return
+    elseif segment:sub(1, 1) == ":" then
+      tree.any = tree.any or node()
+      tree = tree.any
     else
-      parts[#parts + 1] = escape(segment)
+      tree.children[segment] = tree.children[segment] or node()
+      tree = tree.children[segment]
     end
   end
-  return "^" .. table.concat(parts) .. (path:sub(-2) == "/*" and "" or "$")
+  tree.here = tree.here or number
+end
+
+-- The least number of the rules at and below a node that match a path, or `best` if that is less. The part of the path before
+-- index i has led to the node.
+local function least(tree, path, i, best)
+  if i > #path then return math.min(best, tree.here or best) end
+  best = math.min(best, tree.below or best)
+  local next = path:find("/", i + 1, true) or #path + 1
+  local segment = path:sub(i + 1, next - 1)
+  local child = tree.children[segment]
+  if child then best = least(child, path, next, best) end
+  if tree.any and segment ~= "" then best = least(tree.any, path, next, best) end
+  return best
 end
 
 -- The end of a set "[...]" of a pattern, which begins at i; nil if there is none.
@@ -81,7 +101,7 @@ end
 local function bad(why, ...) argument.raisef("routes: " .. why, ...) end
 
 local function compile(list)
-  local rules, last = {}, #list
+  local names, patterns, tree, last = {}, {}, node(), #list
   for k in pairs_of(list) do
     if type(k) ~= "number" or k < 1 or k > last then bad("unknown field '%s' in a list", tostring(k)) end
   end
@@ -96,14 +116,23 @@ local function compile(list)
       if type(pattern) ~= "string" or not is_pattern(pattern) then bad("rule %d: not a Lua pattern", i) end
     end
     if type(name) ~= "string" then bad("rule %d: name expected, got %s", i, type(name)) end
-    pattern = pattern or pattern_of(name) or bad("'%s': a path begins with '/'", name)
-    if name:find("/*/", 1, true) then bad("'%s': '*' stands at the end", name) end
-    rules[i] = { name = name, pattern = pattern }
+    names[i] = name
+    if pattern then
+      patterns[#patterns + 1] = { number = i, pattern = pattern }
+    else
+      if name:sub(1, 1) ~= "/" then bad("'%s': a path begins with '/'", name) end
+      if name:find("/*/", 1, true) then bad("'%s': '*' stands at the end", name) end
+      plant(tree, name, i)
+    end
   end
   return function(uri)
-    for _, rule in ipairs(rules) do
-      if uri:find(rule.pattern) then return rule.name end
+    local best = uri:sub(1, 1) == "/" and least(tree, uri, 1, math.huge) or math.huge
+    for i = 1, #patterns do
+      local rule = patterns[i]
+      if rule.number > best then break end
+      if uri:find(rule.pattern) then return names[rule.number] end
     end
+    return names[best]
   end
 end
 

@@ -56,10 +56,11 @@ end
 -- @param dict ngx.shared.DICT
 -- @param accounting resty.perf.accounting, open
 -- @param admit function(name): the name under which a route of the record's earlier owners goes on
--- @return {route=, merge=, add=, finish=, own=}: route(name, number) announces a route; merge(name, number, other, other_number)
--- adds a route to another one, number is nil for one that this worker has not announced; add(go_on) writes the record and returns
--- nil, or the dictionary's error; go_on() is called now and then, and false ends it; finish() is the last add: what running
--- requests have counted is then unattributed; own() returns the sections, the record's number, and the kind of the counts
+-- @return {kind=, route=, merge=, add=, finish=, own=}: kind: a text that names what is counted; route(name, number) announces a
+-- route; merge(name, number, other, other_number) adds a route to another one, number is nil for one that this worker has not
+-- announced; add(go_on) writes the record and returns nil, or the dictionary's error; go_on() is called now and then, and false
+-- ends it; finish() is the last add: what running requests have counted is then unattributed; own() returns the sections, the
+-- record's number, and the kind of the counts
 function M.writer(dict, accounting, admit)
   local rows = accounting.events()
   local text = text_of(rows, accounting.phases)
@@ -72,20 +73,38 @@ function M.writer(dict, accounting, admit)
   local before = { whole = accounting.zeros(), unattributed = accounting.zeros(), abandoned = 0, seen = 0 }
   local routes = {}
 
+  local frozen -- a copy of the routes' sums, of the moment when `own` was updated
+  local due = {} -- the numbers of the routes whose sections are not updated from `frozen` yet
+
   local function update(number, values)
     local r = routes[number]
-    local requests = accounting.requests(number)
+    local requests = accounting.requests(number, frozen)
     if requests == r.requests then return end
     values[0], r.requests, r.section.changed = values[0] + requests - r.requests, requests, true
-    for phase, words in ipairs(r.phases) do
-      if accounting.has_run(number, phase, words) then
-        accounting.add_values(accounting.route_words(number, phase), words, values, 1 + (phase - 1) * each)
-      end
+    for phase, words in accounting.ran(frozen, number, r.walls) do
+      accounting.add_values(words, r.phases[phase], values, 1 + (phase - 1) * each)
     end
-    for row = 0, #rows do accounting.add_histogram(number, row, r.buckets, values, layout.histograms + row * BUCKETS) end
+    for row = 0, #rows do
+      accounting.add_histogram(frozen, number, row, r.buckets, values, layout.histograms + row * BUCKETS)
+    end
   end
 
-  local function update_all()
+  -- Update the sections that are due. Returns true if none was due, false if some were, or nil if go_on() ended this early.
+  local function complete(go_on)
+    local number = table.remove(due)
+    if not number then return true end
+    while number do
+      if routes[number] then update(number, routes[number].section.values) end
+      if go_on and not go_on() then return nil end
+      number = table.remove(due)
+    end
+    return false
+  end
+
+  -- Update all sections to the sums of this moment. The routes' sums are copied first, so requests may go on meanwhile, and may
+  -- call this function again. Returns false if go_on() ended it early.
+  local function update_all(go_on)
+    complete()
     local words = accounting.settle()
     accounting.add_values(words.whole, before.whole, own, whole)
     accounting.add_values(words.unattributed, before.unattributed, own, unattributed)
@@ -96,7 +115,9 @@ function M.writer(dict, accounting, admit)
       own[place], before[name] = own[place] + n - before[name], n
     end
     sections[""].changed = true
-    for number, r in pairs_of(routes) do update(number, r.section.values) end
+    frozen = accounting.freeze(frozen)
+    for number in pairs_of(routes) do due[#due + 1] = number end
+    return complete(go_on) ~= nil
   end
 
   -- Requests that were open when their worker ended are in no route.
@@ -121,7 +142,7 @@ function M.writer(dict, accounting, admit)
   local function put(over, go_on)
     if not record.number() then add_earlier(record.take) end
     if not over then add_earlier(record.adopt) end
-    local refused = not record.number() and "no memory" or record.write(sections, over, go_on)
+    local refused = not record.number() and "no memory" or record.write(sections, over, go_on, complete)
     if go_on and not go_on() then return end
     if not refused and dict:get "events" ~= text then
       local ok, message = dict:safe_set("events", text)
@@ -130,31 +151,34 @@ function M.writer(dict, accounting, admit)
     return refused
   end
 
-  local writer = {}
+  local writer = { kind = text }
 
   function writer.route(name, number)
     array_of(name, layout.route)
     local phases = {}
     for phase = 1, #accounting.phases do phases[phase] = accounting.zeros() end
-    routes[number] = { section = sections[name], requests = 0, phases = phases, buckets = slots.array(each * BUCKETS) }
+    routes[number] = { section = sections[name], requests = 0, phases = phases, walls = ffi.new("uint64_t[?]", #phases),
+      buckets = slots.array(each * BUCKETS) }
   end
 
   function writer.merge(name, number, other, other_number)
     local from = sections[name]
     if number then
-      update(number, from.values)
-      update(other_number, sections[other].values)
+      update_all()
       accounting.merge(number, other_number)
-      update(other_number, slots.array(layout.route)) -- these are in the section already
+      frozen = accounting.freeze(frozen)
+      update(other_number, slots.array(layout.route)) -- into an array that is dropped: the section gets these sums below
       routes[number] = nil
     end
     sections[name] = nil
-    if from then add(array_of(other, layout.route), from.values, layout.route) end
+    if from then
+      from.gone = true
+      add(array_of(other, layout.route), from.values, layout.route)
+    end
   end
 
   function writer.add(go_on)
-    update_all()
-    return put(false, go_on)
+    if update_all(go_on) then return put(false, go_on) end
   end
 
   function writer.finish()

@@ -5,8 +5,8 @@
 -- bits. A family has at most MOST rows; what has no row is counted in that of "(other)".
 local ffi = require "ffi"
 local pairs_of = require "perf.base.pairs"
-local slices = require "resty.perf.slices"
 local slots = require "resty.perf.slots"
+local sorted = require "perf.base.sorted"
 local waits = require "resty.perf.waits"
 
 local M = {}
@@ -74,7 +74,7 @@ local function new_rows(shown)
       rows.all[section.name], number[family] = nil, number[family] - 1
       local to = section_of(family, now)
       add(to.values, section.values)
-      section.moved, to.changed = to, true
+      section.moved, section.gone, to.changed = to, true, true
     end
   end
 
@@ -207,7 +207,7 @@ function M.read(dict, shown, pause)
     if pause then pause() end
   end
   local function longer(a, b) return a.waiting_ns + a.lasted_ns > b.waiting_ns + b.lasted_ns end
-  return { waits = slices.sorted(lists.wait, longer, pause), requests = slices.sorted(lists.latency, longer, pause) }
+  return { waits = sorted(lists.wait, longer, pause), requests = sorted(lists.latency, longer, pause) }
 end
 
 return M

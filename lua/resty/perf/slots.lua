@@ -60,9 +60,37 @@ local function text_of(name, values, n)
   return ffi.string(b, 8 * at)
 end
 
--- Make a section's text if it has changed.
-local function pack(section)
-  if section.changed then section.text, section.changed = text_of(section.name, section.values, section.n), false end
+-- The texts of a group of sections are made as one text, so that a record of thousands of sections has few texts.
+local GROUP = 1000 -- doubles
+
+-- The text of a group of sections. It is made again if a section has changed or is gone.
+local function text_of_group(group)
+  local changed = not group.text
+  for i = #group, 1, -1 do
+    local section = group[i]
+    changed = changed or section.changed or section.gone
+    if section.gone then table.remove(group, i) end
+  end
+  if changed then
+    local texts = {}
+    for i, section in ipairs(group) do texts[i], section.changed = text_of(section.name, section.values, section.n), false end
+    group.text = table.concat(texts)
+  end
+  return group.text
+end
+
+-- Put the sections that are in no group yet into groups.
+local function add_to_groups(groups, sections)
+  for _, section in pairs_of(sections) do
+    if not section.grouped then
+      local last = groups[#groups]
+      if not last or last.n + section.n > GROUP then
+        last = { n = 0 }
+        groups[#groups + 1] = last
+      end
+      last[#last + 1], last.n, last.text, section.grouped = section, last.n + section.n, nil, true
+    end
+  end
 end
 
 -- n doubles of a text from a place on, until the next call.
@@ -120,10 +148,8 @@ local function claim(dict, prefix, n)
 end
 
 -- Write a record, and give up the claim. Returns nil or the dictionary's error.
--- @param texts of the sections, from index 2 on
-local function write(dict, prefix, slot, owner, kind, texts)
-  local bytes = 0
-  for i = 2, #texts do bytes = bytes + #texts[i] end
+-- @param texts of the sections, from index 2 on; all their bytes
+local function write(dict, prefix, slot, owner, kind, texts, bytes)
   texts[1] = ("%d %d %d %d\n"):format(owner, slot.generation, #kind, bytes) .. kind
   texts[#texts + 1] = ("\0"):rep(-(#texts[1] + bytes) % GRAIN)
   local ok, message = dict:safe_set(prefix .. "slot " .. slot.number, table.concat(texts))
@@ -136,16 +162,19 @@ end
 -- @param dict ngx.shared.DICT
 -- @param kind text: records of another kind have other counts
 -- @param[opt] prefix of the keys
--- @return {number=, take=, adopt=, write=}: number() is nil until take(array_of) has found a record, and added what its earlier
--- owners have counted to arrays; adopt(array_of) adds what ended workers of another master have counted, and returns whether
--- there was any; write(sections, over, go_on) replaces the record by the sections in a table, {name=, values=, n=, changed=}, and
--- returns nil or the dictionary's error; `over` leaves it to another worker; go_on() is called now and then, and if it returns
--- false, nothing is written. Sections may change and be replaced meanwhile: those are written that are there at the end
+-- @return {number=, take=, adopt=, write=}:
+--   number() is nil until take(array_of) has found a record, and has added the counts of its earlier owners to arrays.
+--   adopt(array_of) adds the counts of ended workers of another master, and returns whether there were any.
+--   write(sections, over, go_on, complete) replaces the record by sections, {name=, values=, n=, changed=, gone=}, and returns
+--     nil or the dictionary's error. `over` leaves the record to another worker. go_on() is called at times; if it returns false,
+--     nothing is written. Sections may change meanwhile (`changed`), or be removed from the table (`gone`). complete(go_on), if
+--     it is given, is called when the texts are made: true: write them; false: it has changed sections, so make their texts
+--     again; nil: write nothing.
 function M.record(dict, kind, prefix)
   prefix = prefix or ""
   local slot
   local tag = prefix .. kind
-  local record = {}
+  local record, groups = {}, {}
 
   function record.number() return slot and slot.number end
 
@@ -172,7 +201,7 @@ function M.record(dict, kind, prefix)
       if rest then
         local _, _, its_kind, start, bytes = parse(text)
         if bytes == 0 or handover.give(prefix .. (its_kind or ""), text:sub(start, start + bytes - 1)) then
-          write(dict, prefix, rest, 0, "", { "" })
+          write(dict, prefix, rest, 0, "", { "" }, 0)
         else
           dict:delete(rest.claim)
         end
@@ -182,23 +211,27 @@ function M.record(dict, kind, prefix)
 
   -- Make the texts beforehand. Returns whether to go on.
   local function prepare(sections, go_on)
-    local list = {} -- since the table may change
-    for _, section in pairs_of(sections) do list[#list + 1] = section end
-    for _, section in ipairs(list) do
-      pack(section)
+    add_to_groups(groups, sections)
+    for i = 1, #groups do
+      text_of_group(groups[i])
       if not go_on() then return false end
     end
     return true
   end
 
-  function record.write(sections, over, go_on)
-    if go_on and not prepare(sections, go_on) then return end
-    local texts = { "" }
-    for _, section in pairs_of(sections) do
-      pack(section)
-      texts[#texts + 1] = section.text
+  function record.write(sections, over, go_on, complete)
+    repeat
+      if go_on and not prepare(sections, go_on) then return end
+      local is_complete = not complete or complete(go_on)
+      if is_complete == nil then return end
+    until is_complete
+    add_to_groups(groups, sections)
+    local texts, bytes = { "" }, 0
+    for i, group in ipairs(groups) do
+      texts[i + 1] = text_of_group(group)
+      bytes = bytes + #group.text
     end
-    local refused = write(dict, prefix, slot, over and 0 or ngx.worker.pid(), kind, texts)
+    local refused = write(dict, prefix, slot, over and 0 or ngx.worker.pid(), kind, texts, bytes)
     if refused then return refused end
     dict:safe_add(prefix .. "slots", 0)
     local more = slot.number - (dict:get(prefix .. "slots") or 0)

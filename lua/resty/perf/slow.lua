@@ -29,7 +29,7 @@ function M.new(slow, counted)
   for label in pairs_of(slow) do
     if label ~= "time" then
       if not counted then
-        names.resolve(label) -- raises for an unknown one
+        names.resolve_counted(label) -- raises for an unknown one
       elseif not counted[label] then
         bad("'%s' is not one of the events", label)
       end

@@ -1,4 +1,5 @@
 -- Prometheus metrics of waits, of the wall time of requests, and of turns that blocked a worker.
+local memo = require "perf.base.memo"
 local pairs_of = require "perf.base.pairs"
 local unpack = table.unpack or unpack
 
@@ -16,26 +17,27 @@ function M.number(v, unit)
 end
 local number = M.number
 
--- Write one histogram. Its buckets are by the number of bits; they are cumulated up to 2^e - 1 for each exponent e.
--- @param sample of perf.exporter.prometheus
--- @param labels array of name, text, ...
+-- The label of the bound 2^e - 1, by its exponent e; for nanoseconds, and for other units.
+local LE = {}
+for _, unit in ipairs { "ns", "" } do
+  LE[unit] = memo(function(e) return ('le="%s"'):format(number(2 ^ e - 1, unit)) end)
+end
+
+-- Write one histogram. It has a bucket for each number of bits; the output is cumulative, up to 2^e - 1 for each exponent e.
+-- @param line of perf.exporter.prometheus
+-- @param labels a text, of the same
 -- @param buckets nil: only their count and sum are known
-function M.histogram(sample, name, unit, labels, buckets, bounds, count, sum)
-  local below, b, n, with_bound = 0, 0, #labels, { unpack(labels) }
-  with_bound[n + 1] = "le"
-  local function bucket(bound, v)
-    with_bound[n + 2] = bound
-    sample(name .. "_bucket", number(v), unpack(with_bound))
-  end
+function M.histogram(line, name, unit, labels, buckets, bounds, count, sum)
+  local below, b, le, metric = 0, 0, LE[unit == "ns" and unit or ""], name .. "_bucket"
   for _, e in ipairs(buckets and bounds or {}) do
     while b <= e do
       below, b = below + (buckets[b] or 0), b + 1
     end
-    bucket(number(2 ^ e - 1, unit), below)
+    line(metric, number(below), labels, le[e])
   end
-  bucket("+Inf", count)
-  sample(name .. "_sum", number(sum, unit), unpack(labels))
-  sample(name .. "_count", number(count), unpack(labels))
+  line(metric, number(count), labels, 'le="+Inf"')
+  line(name .. "_sum", number(sum, unit), labels)
+  line(name .. "_count", number(count), labels)
 end
 
 -- Adds up the rows with the same labels.
@@ -63,24 +65,24 @@ local function sum_by(rows, all, without, pause)
   return sums
 end
 
-local function histograms(head, sample, name, help, sums, bounds)
+local function histograms(head, labels, line, name, help, sums, bounds)
   head(name, "histogram", help)
   for _, sum in ipairs(sums) do
-    M.histogram(sample, name, "ns", sum.labels, sum.histogram, bounds, sum.count, sum.lasted_ns)
+    M.histogram(line, name, "ns", labels(unpack(sum.labels)), sum.histogram, bounds, sum.count, sum.lasted_ns)
   end
 end
 
 -- Write the metrics of waits.
--- @param head, sample of perf.exporter.prometheus
+-- @param head, sample, labels, line of perf.exporter.prometheus
 -- @param found of resty.perf.shared_waits.read
 -- @param shape of resty.perf.metrics
 -- @param[opt] pause called now and then
-function M.write(head, sample, found, shape, pause)
+function M.write(head, sample, labels, line, found, shape, pause)
   local bounds = shape.times or BOUNDS
   local function sums(rows, ...) return sum_by(rows, { ... }, shape.without, pause) end
-  histograms(head, sample, "request_duration_seconds", "Wall time of requests, from their first Lua to their end.",
+  histograms(head, labels, line, "request_duration_seconds", "Wall time of requests, from their first Lua to their end.",
     sums(found.requests, "route", "status", "method"), bounds)
-  histograms(head, sample, "wait_duration_seconds", "How long calls that yield lasted.",
+  histograms(head, labels, line, "wait_duration_seconds", "How long calls that yield lasted.",
     sums(found.waits, "route", "kind", "peer"), bounds)
   head("waiting_seconds_total", "counter", "Time for which requests waited there and did nothing else.")
   for _, sum in ipairs(sums(found.waits, "route", "phase", "kind", "peer", "line")) do

@@ -6,9 +6,10 @@ local accounting = require "resty.perf.accounting"
 local core = require "perf.core"
 local ffi = require "ffi"
 local memo = require "perf.base.memo"
+local nesting = require "resty.perf.nesting"
 local pairs_of = require "perf.base.pairs"
 local Profile = require "perf.profile.profile"
-local slices = require "resty.perf.slices"
+local sorted = require "perf.base.sorted"
 local fit = require "resty.perf.routes".peer
 
 local M = {}
@@ -29,15 +30,13 @@ sites[LAST] = { phase = "end", kind = "nginx", peer = "", stack = {} }
 sites[0] = { phase = "", kind = "(other)", peer = "", stack = {} }
 local newest = LAST
 
-local HOOKS = debug.getinfo(1, "S").source:gsub("/waits%.lua$", ".lua") -- its frames (perf.content) are left out
-
 -- The Lua functions of the stack, as frames of a Profile.
 local function frames_at(level)
   local stack = {}
   for i = 0, DEEPEST - 1 do
     local info = debug.getinfo(level + i, "Sln")
     if not info then break end
-    if info.what ~= "C" and info.source ~= HOOKS then
+    if info.what ~= "C" and not nesting.files[info.source] then
       local func = info.what == "main" and "main chunk" or info.name or ("anonymous@%d"):format(info.linedefined)
       stack[#stack + 1] = { name = ("%s:%d %s"):format(info.short_src, info.currentline, func), func = func, kind = "lua",
         file = info.source:match "^@(.*)" or info.short_src, line = info.currentline, linedefined = info.linedefined }
@@ -200,28 +199,21 @@ end
 local function state_frame(name) return { name = name, func = name, kind = "state" } end
 
 -- The waits at this moment, for a profile that is made with pauses: the number of rows; an array with the route's number, the
--- site's number, count, ns waiting and ns late of each; and by the routes' numbers {name=, phases = {[phase] = ns}}.
-local function snapshot(names, running)
-  local n, routes = accounting.waits.rows, {}
+-- site's number, count, ns waiting and ns late of each; and the routes' names by their numbers.
+local function snapshot(names)
+  local n, route_name = accounting.waits.rows, {}
   local list = ffi.new("double[?]", 5 * n)
   accounting.copy_waits(list)
-  for i = 0, n - 1 do
-    local route = list[5 * i]
-    if not routes[route] then
-      local name, phases = names[route], {}
-      for phase = 1, name and #accounting.phases or 0 do phases[phase] = running(route, phase) end
-      routes[route] = { name = name or "(other)", phases = phases }
-    end
-  end
-  return n, list, routes
+  for number, name in pairs_of(names) do route_name[number] = name end
+  return n, list, route_name
 end
 
 -- The wall time of this worker's requests: a Profile whose stacks end in a route.
 -- @param names of routes, by number
--- @param running(route, phase) the time for which its turns lasted, in ns
+-- @param walls function that returns the wall time of the turns at this moment: see accounting.walls
 -- @param[opt] only a route's name
 -- @param[opt] pause called now and then
-function M.profile(names, running, only, pause)
+function M.profile(names, walls, only, pause)
   local list, total, samples = {}, 0, 0
   local frame = memo(state_frame)
   local function add(stack, weight, count)
@@ -229,16 +221,19 @@ function M.profile(names, running, only, pause)
     list[#list + 1] = { stack = stack, weight = weight, count = count }
     total, samples = total + weight, samples + count
   end
-  local n, rows, routes = snapshot(names, running)
+  local n, rows, route_name = snapshot(names)
+  local wall, seen = walls(), {}
   for i = 0, n - 1 do
     local row = rows + 5 * i
-    local route, site = routes[row[0]], M.describe(row[1])
-    if not only or route.name == only then
+    local route, site = row[0], M.describe(row[1])
+    local name = route_name[route] or "(other)"
+    seen[route] = name
+    if not only or name == only then
       local function stack_of(innermost)
         local stack = { innermost }
         for _, f in ipairs(site.stack) do stack[#stack + 1] = f end
         stack[#stack + 1] = frame[site.kind == "nginx" and "until " .. site.phase or site.phase]
-        stack[#stack + 1] = frame[route.name]
+        stack[#stack + 1] = frame[name]
         return stack
       end
       add(stack_of(frame["(waiting) " .. site.kind .. (site.peer ~= "" and " " .. site.peer or "")]), row[3], row[2])
@@ -246,15 +241,17 @@ function M.profile(names, running, only, pause)
     end
     if pause then pause() end
   end
-  for _, route in pairs_of(routes) do
-    for phase, ns in ipairs((not only or route.name == only) and route.phases or {}) do
-      if ns > 0 then add({ frame["(running)"], frame[accounting.phases[phase]], frame[route.name] }, ns, 1) end
+  for route, name in pairs_of(seen) do
+    for phase, text in ipairs(route_name[route] and (not only or name == only) and accounting.phases or {}) do
+      local ns = wall(route, phase)
+      if ns > 0 then add({ frame["(running)"], frame[text], frame[name] }, ns, 1) end
     end
+    if pause then pause() end
   end
-  list = slices.sorted(list, function(a, b) return a.weight > b.weight end, pause)
+  list = sorted(list, function(a, b) return a.weight > b.weight end, pause)
   return Profile.new({ event = "wall clock", unit = "ns", total = total, lost = 0, sample_count = samples, period = 1,
     started = ngx.now(), duration_ns = 0, pid = ngx.worker.pid(), tid = ngx.worker.pid(), comm = "nginx", memory = 0,
-    method = "waits" }, list)
+    method = "waits" }, list, nil, pause)
 end
 
 M.BUCKETS = ffi.sizeof(ffi.typeof "struct pf_wait_row") / 8 - 5

@@ -28,7 +28,7 @@ function M.check(events)
   if #list > MOST then argument.raisef("events: %d events; at most %d", #list, MOST) end
   local labels, metrics = {}, {}
   for _, event in ipairs(list) do
-    local spec = names.resolve(event) or { label = tostring(event) }
+    local spec = names.resolve_counted(event) or { label = tostring(event) }
     local label, metric = spec.label, exposition.metric(spec.label, spec.unit)
     -- Two spellings of an event have one name as a metric of Prometheus.
     if metrics[metric] then argument.raisef("events: '%s' and '%s' have the same metric, %s", metrics[metric], label, metric) end
@@ -43,7 +43,7 @@ end
 -- @return as perf.measure.open_list.open; or nil, message, code. Raises for an unknown event.
 function M.open(events)
   if events == nil then return meter.open_default() end
-  local specs, message, code = names.resolve_list(list_of(events))
+  local specs, message, code = names.resolve_list(list_of(events), names.resolve_counted)
   if not specs then return nil, message, code end
   return meter.open(specs)
 end

@@ -10,6 +10,7 @@
 --
 -- coroutine.create, resume and wrap need no wrapper: the host switches between them without an event in between.
 local fit = require "resty.perf.routes".peer
+local nesting = require "resty.perf.nesting"
 
 local M = {}
 
@@ -21,11 +22,14 @@ local M = {}
 -- @param[opt] modules loaded modules; package.loaded
 -- @return function that restores the host's functions (for the tests)
 function M.install(ngx, turns, hooks, modules)
-  local leave, back, turn, nested, serial = turns.leave, turns.back, turns.turn, turns.nested, turns.serial
-  local request, at = turns.request, turns.at
+  local turn, nested, serial, request, at = turns.turn, turns.nested, turns.serial, turns.request, turns.at
   local status = coroutine.status
   local undo, patched = {}, {}
   local peers = setmetatable({}, { __mode = "k" }) -- the address of each socket's peer, as text
+
+  -- LuaJIT compiles these, but no trace can begin at a function that takes any arguments, such as a wrapper.
+  local function leave() return turns.leave(request()) end
+  local function back(phase, keep, site, from) return turns.back(request(), phase, keep, site, from) end
 
   -- Replace the function t[key], if there is one, by the result of make(t[key]).
   local function replace(t, key, make)
@@ -49,7 +53,7 @@ function M.install(ngx, turns, hooks, modules)
 
   -- The turn continues after an error too, since the program may catch it.
   local function returned(phase, site, from, ok, ...)
-    back(request(), phase, 0, site, from)
+    back(phase, 0, site, from)
     if not ok then raise(...) end
     return ...
   end
@@ -61,7 +65,7 @@ function M.install(ngx, turns, hooks, modules)
   local function yielding(f, kind, peer)
     peer = peer or no_peer
     return function(...)
-      local phase = leave(request())
+      local phase = leave()
       if phase <= 0 then return f(...) end
       local site, from = at(phase, kind, peer, ...)
       return returned(phase, site, from, pcall(f, ...))
@@ -84,7 +88,7 @@ function M.install(ngx, turns, hooks, modules)
   end
 
   local function still(phase, ...)
-    back(request(), phase, 1)
+    back(phase, 1)
     return ...
   end
 
@@ -98,25 +102,27 @@ function M.install(ngx, turns, hooks, modules)
 
   -- The turn of a callback.
   local function left(...)
-    leave(request())
+    leave()
     return ...
   end
 
   local function run(phase, f)
-    back(request(), phase, 0)
+    back(phase, 0)
     return left(f())
   end
+  nesting.hooks[run] = true
 
   -- A thread's first turn is its parent's: if the thread ends without a yield, the parent continues in the same turn.
   local function ended(before, ...)
-    if serial() ~= before then leave(request()) end
+    if serial() ~= before then leave() end
     return ...
   end
 
   local function start(phase, before, f, ...)
-    back(request(), phase, 1)
+    back(phase, 1)
     return ended(before, f(...))
   end
+  nesting.hooks[start] = true
 
   local function spawning(spawn)
     return function(f, ...)

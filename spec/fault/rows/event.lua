@@ -19,7 +19,7 @@ row("perf.hardware_cache", { run = function() return perf.hardware_cache({ "l1d"
 row("perf.all_hardware", { run = function() return perf.all_hardware() end })
 row("perf.all_software", { run = function() return perf.all_software() end })
 row("perf.all_cache", { run = function() return perf.all_cache() end })
-row("perf.list", { run = function() return perf.list "^page%-faults$" end, survives = "open read", slow = true })
+row("perf.list", { run = function() return perf.list "^page%-faults$" end, survives = "open read perf_event_open", slow = true })
 row("perf.pmus", { run = function() return perf.pmus() end, survives = "open read" })
 row("perf.pmu_type", { run = function() return perf.pmu_type "software" end })
 row("perf.tracepoint_id", { run = function() return perf.tracepoint_id("sched", "sched_switch") end, needs = { tracefs = true } })
@@ -92,6 +92,8 @@ method("Event", event, {
   scan = function(ev) return ev:scan() end,
   user = { run = function(ev) return select(2, ev:user()) end, again = false }, -- never for a software event
   set_bpf = { run = function(ev) return select(3, ev:set_bpf(0)) end, survives = "ioctl" }, -- this is not a program: refused
+  set_info = function(ev) return ev:set_info(ev:info()) end,
+  take = function(ev) return ev:take() end,
   set_filter = { run = function(ev) return ev:set_filter "prev_pid == 1" end, needs = { tracepoint = "sched:sched_switch" },
     setup = function() return assert(perf.open "sched:sched_switch") end, again = false },
   set_period = function(ev) return ev:set_period(5) end,
@@ -112,6 +114,7 @@ method("Group", group, {
   own = function(g) return g:own() end,
   used = function(g) return g:used() end,
   was_reset = function(g) return g:was_reset() end,
+  each = function(g) return g:each() end,
   read = function(g) return g:read() end,
   reset = function(g) return g:reset() end,
   words = function(g) return g:words() end,
@@ -125,8 +128,11 @@ method("Set", set, {
   close = function(s) return s:close() end,
   disable = function(s) return s:disable() end,
   enable = function(s) return s:enable() end,
+  fds = function(s) return s:fds() end,
+  measure = { run = function(s) return s:measure(nothing) end, raises = true },
   per_cpu = function(s) return s:per_cpu() end,
   read = function(s) return s:read() end,
+  reset = { run = function(s) return s:reset() end, survives = "read" }, -- as that of Event
 })
 
 local function some_counts()
@@ -138,13 +144,33 @@ method("Counts", some_counts, {
   totable = function(c) return c:totable() end,
 })
 
+local out
+function rows.teardown()
+  if out then
+    os.remove(out)
+    os.remove(out .. ".html")
+  end
+  out = nil
+end
+-- A method that writes a file, which does not exist yet.
+local function file(run)
+  return { run = function(object)
+    out = out or os.tmpname()
+    return run(object, out .. ".html")
+  end, survives = "open:ENOENT" }
+end
+
 local function stats() return perf.bench("page-faults", nothing, { repeats = 3, warmup = 0 }) end
 method("Stats", stats, {
+  html = file(function(s, path) return s:html(path) end),
+  save = file(function(s, path) return s:save(path) end),
   json = function(s) return s:json() end,
   totable = function(s) return s:totable() end,
 })
 local function comparison() return perf.compare({ a = nothing, b = nothing }, { repeats = 3, events = "page-faults" }) end
 method("Comparison", comparison, {
+  html = file(function(s, path) return s:html(path) end),
+  save = file(function(s, path) return s:save(path) end),
   json = function(s) return s:json() end,
   rule = function(s) return s:rule() end,
   totable = function(s) return s:totable() end,

@@ -9,6 +9,7 @@ function rows.teardown()
   if out then
     os.remove(out)
     os.remove(out .. ".symbols") -- of perf_data
+    os.remove(out .. ".json")
   end
   out = nil
 end
@@ -45,6 +46,11 @@ row("perf.profile (allocations)", { needs = { registers = true }, run = function
     return kept
   end)
 end, codes = { mmap = "any" }, survives = "mmap open fstat read process_vm_readv" })
+row("Profiler:snapshot (allocations)", { needs = { registers = true }, setup = function()
+  local p = assert(perf.profiler { event = "alloc", period = 1 })
+  assert(p:start())
+  return p
+end, run = function(p) return p:snapshot() end, codes = { mmap = "any" }, survives = "open fstat read process_vm_readv mmap" })
 row("perf.profiler (pid)", { needs = { ext = { "bpf", "outside" }, bpf = true }, slow = true, setup = function()
   return kit.start(function() end)
 end, run = function(child) return perf.profiler { event = "page-faults", pid = child:pid() } end,
@@ -80,12 +86,23 @@ method("Profile", sampled, {
   perf_data = file(function(h) return h.prof:perf_data(out) end),
   pprof = file(function(h) return h.prof:pprof(out) end),
   samples = function(h) return h.prof:samples() end,
+  save = file(function(h) return h.prof:save(out .. ".json") end),
+  totable = function(h) return h.prof:totable() end,
+  json = function(h) return h.prof:json() end,
   speedscope = file(function(h) return h.prof:speedscope(out) end),
   top = function(h) return h.prof:top(3) end,
+  tree = function(h) return h.prof:tree() end,
+  callers = function(h) return h.prof:callers(h.prof:samples()[1].stack[1].func) end,
+  callees = function(h) return h.prof:callees(h.prof:samples()[1].stack[1].func) end,
+  annotate = { run = function(h) return h.prof:annotate() end, codes = { open = "any" }, survives = "open fstat read" },
 })
 method("Difference", function() return { diff = sampled().prof:diff(profile) } end, {
   flamegraph = file(function(h) return h.diff:flamegraph(out) end),
 })
+
+row("perf.load", { setup = function()
+  assert(sampled().prof:save(out .. ".json"))
+end, run = function() return perf.load(out .. ".json") end, survives = "lseek" })
 
 row("perf.zone", { run = function() return perf.zone("a zone", function() return true end) end })
 method("Zone", function() return perf.zone "a zone" end, {

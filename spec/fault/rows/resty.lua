@@ -65,6 +65,12 @@ end }
 list.wait_profile = { setup = watched, survives = serves, run = function(h)
   return h:run(h.perf.content, function() return "served" end), h:run(h.perf.log), h:run(h.perf.wait_profile)
 end }
+-- As for Profiler:live: without these calls some names are missing.
+list.live_heap = { setup = starts { events = "page-faults:u", heap = 4096 }, needs = { lua = "luajit", registers = true },
+  codes = { mmap = "any" },
+  survives = serves .. " open fstat process_vm_readv mmap", run = function(h)
+    return h:run(h.perf.content, function() return "served" end), h:run(h.perf.live_heap)
+  end }
 list.blocked = { setup = watched, survives = serves .. " open pread", run = function(h)
   local served = h:run(h.perf.content, function()
     local to = clock.now() + 5e6
@@ -74,7 +80,7 @@ list.blocked = { setup = watched, survives = serves .. " open pread", run = func
   h:run(h.perf.log)
   return served, h:run(h.perf.blocked)
 end }
-list.profile = { survives = "mmap perf_event_open", codes = { mmap = "any" }, again = false, run = function(h)
+list.profile = { survives = "mmap perf_event_open open fstat read", codes = { mmap = "any" }, again = false, run = function(h)
   return h:run(h.perf.profile, "page-faults:u", 0.1)
 end }
 list.start = { setup = host, survives = "perf_event_open", again = false, run = function(h)
@@ -82,7 +88,7 @@ list.start = { setup = host, survives = "perf_event_open", again = false, run = 
 end }
 list.stop = { run = function(h) return h:run(h.perf.stop) end, survives = serves, again = false }
 for name, t in pairs(list) do
-  t.setup, t.needs = t.setup or started, luajit
+  t.setup, t.needs = t.setup or started, t.needs or luajit
   row("resty.perf." .. name, t)
 end
 

@@ -5,7 +5,7 @@ local perf = require "perf"
 
 -- Methods for other parts of the library.
 local internal = {
-  Event = "begin format info is_inherited is_off ring_loss scan since user woken", Profile = "is new",
+  Event = "begin format info is_inherited is_off ring_loss scan set_info since take user woken", Profile = "is new",
   BpfObject = "load set_autoload set_max_entries",
 }
 
@@ -35,6 +35,23 @@ local function check(name, object)
     end
   end
   assert.equal(name, require("perf.api.help").text(object):match "^%w+")
+end
+
+-- The fields of these are also the names of events, or of the kernel's fields: one that is missing is nil.
+local open_to_names = { Counts = true, Record = true, Stats = true, Comparison = true }
+
+-- A misspelt name of an object raises an error with the nearest one; other names that it lacks are nil.
+local function check_misspelt(name, object)
+  local method = class_of[name][1][1]
+  local ok, message = pcall(function()
+    local value = object[method .. "q"]
+    return value
+  end)
+  assert.is_false(ok)
+  assert.matches("^[^\n]*classes_spec%.lua:%d+: " .. name .. " has no '" .. method .. "q'; did you mean '", message)
+  for _, absent in ipairs { "_" .. method, "qqqqqqqqq", true } do
+    assert.is_nil(object[absent], tostring(absent))
+  end
 end
 
 local function nothing() end
@@ -72,6 +89,7 @@ describe("the table of classes", function()
     it("has every method of a " .. name, function()
       local object = assert(new())
       check(name, object)
+      if not open_to_names[name] then check_misspelt(name, object) end
       if type(object.close) == "function" then object:close() end
     end)
   end

@@ -3,6 +3,7 @@ local core = require "perf.core"
 local json = require "perf.base.json"
 local kit = require "testkit"
 local perf = require "perf"
+local util = require "spec.support.util"
 
 local function touch(n) return function() kit.touch_pages(n) end end
 
@@ -13,9 +14,13 @@ describe("perf.bench", function()
   before_each(function() requires { perf_open = true } end)
 
   it("counts the events of a call exactly", function()
-    local s = perf.bench("page-faults", touch(64), QUICK)
+    local s = util.settled(function()
+      local stats = perf.bench("page-faults", touch(64), QUICK)
+      assert.same({ 64, 64 }, { stats["page-faults"].min, stats["page-faults"].max })
+      return stats
+    end)
     local row = s["page-faults"]
-    for _, field in ipairs { "median", "min", "max", "mean" } do assert.equal(64, row[field], field) end
+    for _, field in ipairs { "median", "mean" } do assert.equal(64, row[field], field) end
     assert.same({ 64, 64 }, { row.ci[1], row.ci[2] })
     assert.equal(0, row.stddev)
     assert.equal(0, row.mad)
@@ -136,9 +141,13 @@ describe("perf.bench", function()
     assert.matches("^12 runs of [%d,]+ calls?; per call, less the %S+ %ws of the loop and of measuring$", lines[1])
     assert.matches("^ +median +95 %% interval +mean +spread +min +max$", lines[2])
     assert.matches("^wall time +[%d.]+ %ws ", lines[3])
-    assert.matches("^page%-faults +64 +64 %.%. 64 +64 +0 +64 +64$", lines[4])
+    -- More in one run, if the kernel has taken pages of the program away.
+    assert.matches("^page%-faults +64 +64 %.%. 6[%d.]+ +6[%d.]+ +[%d.]+ ?%%? +64 +6[%d.]+$", lines[4])
     assert.matches("^task%-clock +[%d.]+ %ws ", lines[5])
-    assert.equal(5, #lines)
+    for i = 6, #lines do -- the distributions of those that vary
+      assert.is_true(lines[i]:find "^wall time  " ~= nil or lines[i]:find "^task%-clock  " ~= nil or
+        lines[i]:find "^page%-faults  " ~= nil, lines[i])
+    end
   end)
 
   it("prints that a few runs are not enough for an interval", function()
@@ -155,6 +164,29 @@ describe("perf.bench", function()
     assert.same({ lo = 64, hi = 64, level = s[1].ci.level }, t.events[1].ci)
     assert.equal(json.encode(t), s:json())
     assert.matches('"label":"page%-faults"', s:json())
+  end)
+
+  it("is saved as a page and as JSON", function()
+    local s = perf.bench("page-faults", touch(64), QUICK)
+    local c = perf.compare({ a = touch(64), b = touch(32) }, { events = "page-faults", repeats = 12, min_time = 0.0005 })
+    for _, result in ipairs { s, c } do
+      util.with_directory(function(dir)
+        assert.is_true(result:save(dir .. "/x.html"))
+        assert.is_true(result:save(dir .. "/x.JSON"))
+        assert.equal(result:html(), util.read_file(dir .. "/x.html"))
+        assert.equal(result:json(), util.read_file(dir .. "/x.JSON"))
+        assert.is_true(result:html(dir .. "/y", { title = "mine" }))
+        assert.matches("<title>mine</title>", util.read_file(dir .. "/y"))
+        local ok, message, code = result:html(dir .. "/none/x.html")
+        assert.same({ n = 3, nil, dir .. "/none/x.html: No such file or directory", "ENOENT" }, { n = 3, ok, message, code })
+      end)
+      util.check_mistakes {
+        ["bad argument #1 to 'save' (x.svg: unknown ending; .html and .json are known)"] = function() result:save "x.svg" end,
+        ["bad argument #1 to 'save' (string expected, got nil)"] = function() result:save() end,
+        ["bad argument #2 to 'html' (unknown option 'titel'; did you mean 'title'?)"] =
+          function() result:html(nil, { titel = "" }) end,
+      }
+    end
   end)
 
   it("counts by the kernel's accounting if perf_event_open is refused", function()
@@ -190,7 +222,7 @@ describe("perf.bench", function()
       { "bad argument #1 to '%a+' %(no%-such%-event: unknown event", "no-such-event", f },
       { "bad argument #2 to 'bench' %(table of options expected, got number%)", f, 10 },
       { "bad argument #2 to 'bench' %(unknown option 'repeat'; did you mean 'repeats'%?%)", f, { ["repeat"] = 3 } },
-      { "bad argument #3 to 'bench' %(unknown option 'events'%)", "dummy", f, { events = "dummy" } },
+      { "bad argument #3 to 'bench' %(option 'events': there is an argument with events%)", "dummy", f, { events = "dummy" } },
       { "bad argument #3 to 'bench' %(option 'repeats': positive integer expected, got %-1%)", "dummy", f,
         { repeats = -1 } },
       { "option 'repeats': positive integer expected, got 0", "dummy", f, { repeats = 0 } },
@@ -216,13 +248,13 @@ describe("the loop of perf.bench", function()
   -- LuaJIT moves work out of a loop's trace; traces that end at a call of C repeat all of it.
   it("does not become a trace that repeats itself, on LuaJIT", function()
     requires { jit = true, perf_open = "user" }
-    local util = require "jit.util"
+    local jit_util = require "jit.util"
     local home, kinds, x = {}, {}, 1.5
     local function watch(what, trace, fn, pc)
       if what == "start" then
-        home[trace] = util.funcinfo(fn, pc).source
+        home[trace] = jit_util.funcinfo(fn, pc).source
       elseif what == "stop" and home[trace] == "=(perf.bench)" then
-        kinds[util.traceinfo(trace).linktype] = true
+        kinds[jit_util.traceinfo(trace).linktype] = true
       end
     end
     jit.attach(watch, "trace")
@@ -349,7 +381,7 @@ describe("perf.compare", function()
     assert.equal(thrown, err)
     for _, case in ipairs {
       { "bad argument #1 to 'compare' %(table of candidates expected, got nil%)" },
-      { "bad argument #1 to 'compare' %(table of candidates expected, got string%)", "page-faults", { a = print } },
+      { "bad argument #2 to 'compare' %(a comparison needs two candidates%)", "page-faults", { a = print } },
       { "bad argument #1 to 'compare' %(a comparison needs two candidates%)", { a = f } },
       { "candidate 'b': function expected, got number", { a = f, b = 7 } },
       { "candidate 2: {name, function} expected, got function", { { "a", f }, f } },

@@ -1,4 +1,4 @@
--- BPF programs on events: their counts are exact.
+-- BPF programs on events: their counts are exact. Twice: the kernel attaches the programs.
 local kit = require "testkit"
 local util = require "spec.support.util"
 local core = require "perf.core"

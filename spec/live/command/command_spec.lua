@@ -1,5 +1,6 @@
 -- The command luaperf and perf.auto, as a user calls them, under the interpreter that runs the specs. programs_spec.lua has what
 -- does not depend on the interpreter.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local core = require "perf.core"
 local json = require "perf.base.json"
 local as_nobody = require "spec.support.nobody"
@@ -311,6 +312,35 @@ describe("perf.auto", function()
       end)
       assert.matches("task%-clock.*\n +[%d,]+ +page%-faults:u", text)
       assert.matches("samples? of task%-clock in luaperf.json", text)
+    end)
+  end)
+end)
+
+describe("luaperf annotate and the trees of luaperf report", function()
+  it("show a script's work by its lines and calls", function()
+    requires { perf_open = true, nosan = true }
+    with_directory(function(dir)
+      util.write_file(dir .. "/faults.lua", FAULTS)
+      local output, status = shell(dir, "luaperf record -e page-faults:u -c 1 faults.lua 1000 2>&-; luaperf annotate faults.lua")
+      assert.equal(0, status, output)
+      local weight, share = output:match "\n *([%d,]+) +([%d.]+) +[%d,]+ +[%d.]+ +3  |   kit%.touch_pages%(n%)\n"
+      assert.near(1000, tonumber((weight:gsub(",", ""))), 50)
+      assert.is_true(tonumber(share) > 50)
+      assert.falsy(output:find "\27")
+      output, status = shell(dir,
+        "luaperf annotate --color always -U 0; luaperf report --sandwich touch; luaperf report --tree -n 3")
+      assert.equal(0, status, output)
+      assert.matches("\27%[31m[^\n]*kit%.touch_pages%(n%)\27%[0m\n", output)
+      assert.matches("\ntotal +%%  callers\n[^\n]*touch faults.lua:2\n[^\n]*main chunk faults.lua\n\n", output)
+      assert.matches("  callees\n[^\n]*touch faults.lua:2\n[^\n]*testkit.touch_pages\n", output)
+      assert.matches("  all\n[^\n]*main chunk faults.lua\n[^\n]*touch faults.lua:2\n[^\n]*lighter ones\n$", output)
+      for line, wanted in pairs { ["report --sandwich tuch"] = "no function is called 'tuch'; did you mean 'touch'?",
+        ["report --tree --html"] = "--tree and --sandwich are text, not another format",
+        ["report --by line"] = "--by needs --tree or --sandwich", ["annotate a b"] = "one source file at a time",
+        ["annotate no.lua"] = "no.lua: the profile has no line of this file" } do
+        output = shell(dir, "luaperf " .. line .. " 2>&1")
+        assert.equal("luaperf: " .. wanted .. "\n", output)
+      end
     end)
   end)
 end)

@@ -1,4 +1,5 @@
 -- luaperf and the scripts that it runs: their environment, their results, and words that are not scripts.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local shell = require "spec.support.luaperf".shell
 local util = require "spec.support.util"
 

@@ -292,6 +292,22 @@ describe("a signal", function()
     end
   end)
 
+  -- The story: a signal that came after the command's end, or in a recording that failed, was not reported, and had no effect.
+  it("that comes after the command's end is reported too, and has its effect if the recording fails", function()
+    util.with_tmpname(function(path)
+      local output = util.shell(([[%s -e '
+        io.stdout:setvbuf "no"
+        local r = assert(require "perf".record({"sh", "-c", "kill -TERM $PPID"}, {events = "page-faults:u", output = "%s"}))
+        print(r.interrupted)
+        local core = require "perf.core"
+        assert(core.catch_interrupts())
+        os.execute "kill -TERM $PPID"
+        core.release_interrupts(true)
+        print "not reached"'; echo $?]]):format(util.lua(), path))
+      assert.equal("15\n143\n", output:gsub("Terminated\n", ""))
+    end)
+  end)
+
   it("is caught for one recording at a time", function()
     assert(core.catch_interrupts())
     local ok, msg, code = perf.record({"true"}, {events = "page-faults:u", output = "/dev/null"})

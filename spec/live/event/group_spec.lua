@@ -491,3 +491,21 @@ describe("perf.probe_cycles", function()
     for _, bad in ipairs { 0, -1, 1.5, "x" } do assert.has_error(function() perf.probe_cycles(bad) end) end
   end)
 end)
+describe("the modules of events", function()
+  it("may be loaded again while their part in C stays loaded", function()
+    local ok, result = kit.state [[
+      local function use()
+        local g = assert(require "perf".group { "task-clock:u", "page-faults:u" })
+        local worked = g:enable() and g[2]:reset() and g:read()[2].value and g[1]:measure(function() end).value
+        g:close()
+        return tostring(worked ~= nil)
+      end
+      local first = use()
+      for name in pairs(package.loaded) do
+        if name:find "^perf" and name ~= "perf.core" then package.loaded[name] = nil end
+      end
+      return first .. " " .. use()
+    ]]
+    assert.same({ true, "true true" }, { ok, result })
+  end)
+end)

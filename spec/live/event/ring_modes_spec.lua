@@ -2,7 +2,7 @@
 -- specs use software events, which this process causes in exact numbers.
 local core = require "perf.core"
 local kit = require "testkit"
-local opening = require "perf.event.open"
+local opening = require "perf.event.opening"
 local perf = require "perf"
 local rings = require "spec.support.rings"
 

@@ -1,4 +1,5 @@
--- Exporters against a small server of this tree; spec/backends uses real ones.
+-- Exporters against a small server of this tree; spec/backends uses real ones. Twice: the bytes of a protocol are the same in Lua
+-- 5.1 to LuaJIT, and numbers have a subtype in Lua 5.3 and 5.4.
 local kit = require "testkit"
 local perf = require "perf"
 local backend = require "spec.support.backend"

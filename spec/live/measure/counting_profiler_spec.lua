@@ -124,9 +124,9 @@ describe("perf.software_profiler", function()
     p:close()
     p:close()
     assert.is_false(event:is_open())
-    assert.equal("Profiler(software, closed)", tostring(p))
+    assert.equal("CountingProfiler(software, closed)", tostring(p))
     for _, method in ipairs { "enable", "disable", "reset", "read", "measure" } do
-      raises(("to '%s' (Profiler is closed)"):format(method), function() p[method](p, print) end)
+      raises(("to '%s' (CountingProfiler is closed)"):format(method), function() p[method](p, print) end)
       raises("Profiler expected, got number", function() p[method](1) end)
     end
   end)

@@ -271,7 +271,7 @@ describe("perf.list", function()
     for _, row in ipairs(perf.list()) do
       kinds[row.kind] = (kinds[row.kind] or 0) + 1
       if row.kind ~= "raw" and row.kind ~= "breakpoint" then
-        local found, message = names.resolve(row.name)
+        local found, message = names.resolve_counted(row.name)
         assert.is_table(found, row.name .. ": " .. tostring(message))
       end
     end

@@ -1,4 +1,5 @@
 -- Profiles of another process. The process is a child of the spec, which waits until the profiler has started.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local outside = require "spec.support.outside"
 local kit = require "testkit"
 local perf = require "perf"
@@ -126,13 +127,13 @@ describe("a profile of another process", function()
     assert.is_true(under(prof, "(outside Lua)") > 0, text)
   end)
 
-  -- The weight of the stacks with a frame whose kind and name are these, just above one of that name.
-  local function on_top(prof, kind, name, of)
+  -- The weight of the stacks with a native frame of this name, just above one of that name.
+  local function on_top(prof, name, of)
     local sum = 0
     for _, s in ipairs(prof:samples()) do
       for i, f in ipairs(s.stack) do
         local below = s.stack[i + 1]
-        if f.kind == kind and f.name:find(name) and below and (below.name == of or below.kind == "native") then
+        if f.kind == "native" and f.name:find(name) and below and (below.name == of or below.kind == "native") then
           sum = sum + s.weight
           break
         end
@@ -147,7 +148,7 @@ describe("a profile of another process", function()
     local prof = profile(faults { native = true }, function() kit.touch_pages(500) end)
     check_sums(prof)
     local text = profiling.text(prof)
-    assert.is_true(on_top(prof, "native", "testkit%.so", "testkit.touch_pages") >= 490, text)
+    assert.is_true(on_top(prof, "testkit%.so", "testkit.touch_pages") >= 490, text)
     for _, s in ipairs(prof:samples()) do
       for i, f in ipairs(s.stack) do -- the program that has called Lua is left out
         assert.is_true(f.kind ~= "native" or i < #s.stack, text)
@@ -156,18 +157,19 @@ describe("a profile of another process", function()
     end
   end)
 
+  -- Not at a tracepoint of "syscalls": there Linux 6.1 gives a BPF program no frames of its own.
   it("shows the kernel's frames", function()
-    requires { tracepoint = "syscalls:sys_enter_getppid" }
-    local prof = profile({ event = "syscalls:sys_enter_getppid", native = true }, function() kit.syscalls(100) end)
+    requires { tracepoint = "raw_syscalls:sys_enter" }
+    local prof = profile({ event = "raw_syscalls:sys_enter", native = true }, function() kit.syscalls(100) end)
     check_sums(prof)
     assert.equal(100, under(prof, "testkit.syscalls"), profiling.text(prof))
-    assert.equal(100, on_top(prof, "kernel", ".", "testkit.syscalls"), profiling.text(prof))
+    for _, s in ipairs(prof:samples()) do assert.equal("kernel", s.stack[1].kind, profiling.text(prof)) end
   end)
 
   it("counts the CPU time that the process uses", function()
     local prof = profile({ freq = 1000 }, function()
       local s, t0 = 0, os.clock()
-      while os.clock() - t0 < 0.3 do
+      while os.clock() - t0 < 0.15 do
         for i = 1, 1e4 do s = s + i % 7 end
       end
       return s
@@ -175,7 +177,7 @@ describe("a profile of another process", function()
     check_sums(prof, true)
     assert.equal("ns", prof.unit)
     -- os.clock counts the switches to other programs too, of which there are many on a loaded machine.
-    assert.is_true(prof.total >= 0.2e9, profiling.text(prof))
+    assert.is_true(prof.total >= 0.1e9, profiling.text(prof))
     assert.is_true(prof.accounting.resolved > 0.9 * prof.sample_count, profiling.text(prof))
   end)
 
@@ -241,7 +243,7 @@ describe("a profile of another process", function()
   it("finds the stacks of a program that calls many library functions", function()
     local prof = profile({ freq = 2000 }, function()
       local n, t0 = 0, os.clock()
-      while os.clock() - t0 < 0.5 do
+      while os.clock() - t0 < 0.25 do
         local t = {}
         for i = 1, 100 do t[#t + 1] = ("%d:%s"):format(i, ("x"):rep(i % 10)) end
         for k, v in table.concat(t, ","):gmatch "(%d+):(x*)" do n = n + #k + #v:gsub("xx", "y") end

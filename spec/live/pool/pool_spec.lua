@@ -1,4 +1,5 @@
 -- The specs run in children, since threads stay with the process that starts them.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local kit = require "testkit"
 local perf = require "perf"
 local util = require "spec.support.util"

@@ -1,4 +1,5 @@
 -- Allocations by Lua line: of lines whose bytes are known from the interpreter's own count, `collectgarbage "count"`.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local kit = require "testkit"
 local perf = require "perf"
 local profiling = require "spec.support.profiling"
@@ -8,17 +9,28 @@ local next_line = profiling.next_line
 local line = {}
 local jit = rawget(_G, "jit")
 
--- The weight on the line of a function, by its name, since other files have such lines too; without what the compiler allocates
--- there for itself.
-local function own(prof, name)
-  local sum = 0
+-- The frames of what the interpreter allocates for itself, at whichever line runs.
+local interpreters = { ["(JIT compiler)"] = true, ["(garbage collector)"] = true, ["(string table)"] = true }
+
+-- The weight on the line of a function, by its name, since other files have such lines too; and of the interpreter itself.
+-- all: what the interpreter allocates for itself at this line is the line's.
+local function own(prof, name, all)
+  local sum, interpreter = 0, 0
   for _, s in ipairs(prof:samples()) do
     local frame = profiling.place(s.stack)
-    if frame and frame.line == line[name] and frame.func:find(name, 1, true) and s.stack[1].name ~= "(JIT compiler)" then
+    if not all and interpreters[s.stack[1].name] then
+      interpreter = interpreter + s.weight
+    elseif name and frame and frame.line == line[name] and frame.func:find(name, 1, true) then
       sum = sum + s.weight
     end
   end
-  return sum
+  return sum, interpreter
+end
+
+-- The weight of all else: neither on the line of this function nor of the interpreter itself.
+local function others(prof, name)
+  local sum, interpreter = own(prof, name)
+  return prof.total - sum - interpreter
 end
 
 local create = coroutine.create
@@ -87,7 +99,7 @@ describe("a profile of allocations", function()
     end)
     for _, name in ipairs(names) do
       whole = whole + known[name]
-      local found = own(prof, name)
+      local found = own(prof, name, true)
       -- A line's own count also has the code that was compiled meanwhile, for its callers.
       assert(math.abs(found - known[name]) <= 0.01 * known[name] + (jit and 1500 or 0),
         ("%s: %d of %d bytes\n%s"):format(name, found, known[name], profiling.text(prof)))
@@ -103,7 +115,12 @@ describe("a profile of allocations", function()
   end)
 
   it("counts to the byte what the interpreter's own count moves by", function()
-    if jit then jit.off(true) end -- the compiler would allocate between the two readings
+    local compiles = jit and jit.status()
+    if compiles then -- it would allocate between the readings; jit.off alone does not keep it from extending compiled code
+      finally(jit.on)
+      jit.off()
+      jit.flush()
+    end
     for _, period in ipairs { 1, 1000, 524288 } do
       local p = assert(perf.profiler { event = "alloc", period = period })
       local moved
@@ -134,6 +151,31 @@ describe("a profile of allocations", function()
     assert(deep[#deep].name:find "main chunk" or #deep > 3, profiling.text(prof))
   end)
 
+  -- The story: the table of all strings became larger at whichever line made one string too many, and that line had its bytes.
+  it("shows the interpreter's table of strings apart from the line that makes a string", function()
+    local N = 40000 -- more than the table has room for
+    local kept = {}
+    for i = 1, N do kept[i] = false end
+    local function fill()
+      for i = 1, N do kept[i] = "string number " .. i end
+      return kept
+    end
+    local prof
+    without_collector(function() prof = assert(perf.profile({ event = "alloc", period = 1 }, fill)) end)
+    local strings, own_bytes = 0, 0
+    for _, s in ipairs(prof:samples()) do
+      if s.stack[1].name == "(string table)" then
+        strings = strings + s.weight
+        assert.equal("fill", s.stack[2].func, profiling.text(prof))
+      elseif s.stack[1].func == "fill" then
+        own_bytes = own_bytes + s.weight
+      end
+    end
+    -- In pointers: at least one for each string, and the smaller tables before it.
+    assert(strings % 1024 == 0 and strings >= 4 * N and strings <= 8 * 4 * N * 2, profiling.text(prof))
+    assert(own_bytes < prof.blocks.allocated_blocks * 80, profiling.text(prof)) -- the strings, and the texts of numbers
+  end)
+
   -- The weight of n bytes is right on average: of 60 profiles the mean is within four and a half standard errors.
   it("estimates without bias, beside large blocks and arrays that grow", function()
     local PERIOD, TIMES = 20000, 60
@@ -157,6 +199,29 @@ describe("a profile of allocations", function()
     assert(deviation < 1.5 * expected, ("deviation %.4f of %.4f"):format(deviation, expected))
     -- Small blocks are seldom samples, and each of these stands for many.
     assert(math.abs(counted / blocks - 1) < 0.35, ("%d of %d blocks"):format(counted, blocks))
+  end)
+
+  it("has parts that snapshots give, without the work of making them", function()
+    run "warm"
+    local p, profs = assert(perf.profiler { event = "alloc", period = 1 }), {}
+    assert(p:start())
+    for i, part in ipairs { tables, texts, tables } do
+      part("part" .. i)
+      profs[i] = assert(p:snapshot())
+    end
+    texts "the last part"
+    profs[4] = assert(p:stop())
+    for i, prof in ipairs(profs) do
+      local name, other = "tables", "texts"
+      if i % 2 == 0 then name, other = other, name end
+      assert(own(prof, name) >= 200 * 3 * 8, profiling.text(prof))
+      assert.equal(0, own(prof, other), profiling.text(prof))
+      assert.equal(prof.total, profiling.sum(prof))
+      assert.equal(prof.total, prof.blocks.allocated_bytes)
+      assert.equal(prof.sample_count, prof.blocks.allocated_blocks)
+      assert(others(prof, name) < 20000, profiling.text(prof)) -- making a Profile takes more
+    end
+    assert.equal(own(profs[1], "tables"), own(profs[3], "tables"))
   end)
 
   it("is the sum of what two profilers at once see, and ends in any order", function()
@@ -267,6 +332,28 @@ describe("a profile of the heap", function()
     assert.equal(prof.total, profiling.sum(prof))
   end)
 
+  it("has also what each stack allocated, freed or not", function()
+    work(1, 300)
+    kept = {}
+    local prof = assert(perf.profile({ event = "heap", period = 1 }, function()
+      work(1, 1000)
+      sink[1] = nil
+      collectgarbage()
+      collectgarbage()
+    end))
+    local allocated, blocks = 0, 0
+    for _, list in ipairs { prof:samples(), prof.freed } do
+      for _, s in ipairs(list) do
+        assert(s.allocated >= s.weight and s.allocated_count >= s.count)
+        allocated, blocks = allocated + s.allocated, blocks + s.allocated_count
+      end
+    end
+    assert.equal(prof.blocks.allocated_bytes, allocated)
+    assert.equal(prof.blocks.allocated_blocks, blocks)
+    assert(allocated - prof.total >= 1000 * 4 * 8, profiling.text(prof))
+    for _, s in ipairs(prof.freed) do assert(s.weight == 0 and s.count == 0 and s.allocated > 0) end
+  end)
+
   it("can leave out what has not survived collections", function()
     local prof = assert(perf.profile({ event = "heap", period = 1, survived = 2 }, function()
       collectgarbage "stop"
@@ -292,11 +379,12 @@ describe("a profile of the heap", function()
     local function forget(from, to) for i = from, to do kept[i] = false end end
     forget(1, 1000)
     assert(p:start())
-    local sums = {}
+    local sums, shown = {}, {}
     local function look(prof)
       assert.equal(prof.total, profiling.sum(prof))
       assert.equal(0, own(prof, "garbage"))
       sums[#sums + 1] = own(prof, "leak")
+      shown[#sums] = profiling.text(prof)
     end
     work(1, 500)
     collect()
@@ -311,7 +399,7 @@ describe("a profile of the heap", function()
     collect()
     look(assert(p:stop()))
     assert(sums[4] > 0 and sums[4] % 8 == 0)
-    for i, n in ipairs { 500, 1000, 500 } do assert.equal(n * sums[4], sums[i]) end
+    for i, n in ipairs { 500, 1000, 500 } do assert.equal(n * sums[4], sums[i], shown[i]) end
   end)
 
   it("shows what has survived collections so far", function()
@@ -355,7 +443,7 @@ describe("a profile of the heap", function()
     local profs = {}
     for i = 1, 5 do profs[i] = assert(p:live()) end
     local prof = assert(p:stop())
-    assert(prof.total < 20000, profiling.text(prof)) -- the table, and the calls; a Profile takes more
+    assert(others(prof) < 20000, profiling.text(prof)) -- the table, and the calls; a Profile takes more
     assert.equal(5, #profs)
   end)
 
@@ -390,6 +478,10 @@ describe("a profile of the heap", function()
     assert(p:start())
     assert.equal("ENOTSUP", select(3, p:live()))
     p:close()
+    p = assert(perf.profiler { event = "heap" })
+    assert(p:start())
+    assert.equal("ENOTSUP", select(3, p:snapshot()))
+    p:close()
     util.check_mistakes { ["live"] = function() p.live() end }
   end)
 
@@ -417,9 +509,9 @@ describe("a profile of the heap", function()
     -- So that the table of strings has its final size. A collection that begins within `leak` would resize it there.
     for _ = 1, 10 do collectgarbage() end
     local prof = assert(perf.profile({ event = "heap", period = 1 }, function()
-      for round = 1, 20 do
+      for _, size in ipairs { 1, 20, 2, 10, 4, 1 } do
         kept = {}
-        work(1, 400 * round)
+        work(1, 400 * size)
         collectgarbage()
       end
       kept = {}

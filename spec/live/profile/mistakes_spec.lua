@@ -1,4 +1,5 @@
 -- Failures of a profiler, and the state that it must restore.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local kit = require "testkit"
 local as_nobody = require "spec.support.nobody"
 local core = require "perf.core"

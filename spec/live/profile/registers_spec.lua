@@ -62,13 +62,13 @@ describe("a profile of registers", function()
   end
   local TABLE = "t[1] = { i, i + 1, i + 2, i + 3 } --\n"
   local allocating = {
-    { "a table", loop(1e6, "s = s + i % 7\n" .. TABLE .. "s = s - i % 5") },
-    { "a string", loop(3e5, 's = s + i % 7\nt[1] = "a" .. i --\ns = s - i % 5') },
-    { "a call's string", loop(6e5, "s = s + i % 7\nt[1] = tostring(i) --\ns = s - i % 5") },
-    { "a table, and one that the compiler avoids", loop(1e6, "local p = { i }\ns = s + p[1] % 7\n" .. TABLE) },
-    { "a table from a function that is compiled into the loop", loop(1e6, "s = s + i % 7\nt[1] = make(i)\ns = s - i % 5",
+    { "a table", loop(5e5, "s = s + i % 7\n" .. TABLE .. "s = s - i % 5") },
+    { "a string", loop(15e4, 's = s + i % 7\nt[1] = "a" .. i --\ns = s - i % 5') },
+    { "a call's string", loop(3e5, "s = s + i % 7\nt[1] = tostring(i) --\ns = s - i % 5") },
+    { "a table, and one that the compiler avoids", loop(5e5, "local p = { i }\ns = s + p[1] % 7\n" .. TABLE) },
+    { "a table from a function that is compiled into the loop", loop(5e5, "s = s + i % 7\nt[1] = make(i)\ns = s - i % 5",
       "local function make(i)\nlocal a = i + 1\nreturn { i, a, i, a } --\nend") },
-    { "two tables", loop(1e6, "s = s + i % 7\n" .. TABLE .. "s = s - i % 5\nt[2] = { i } --\ns = s - i % 3") },
+    { "two tables", loop(5e5, "s = s + i % 7\n" .. TABLE .. "s = s - i % 5\nt[2] = { i } --\ns = s - i % 3") },
   }
 
   local function allocating_lines(text)
@@ -121,7 +121,7 @@ describe("a profile of registers", function()
     local ns = kit.clock_ns "thread"
     run(1000, short, long)
     ns = kit.clock_ns "thread" - ns
-    local prof = perf.profile({ freq = 4000 }, run, 1000 * math.ceil(1e9 / ns), short, long) -- a second
+    local prof = perf.profile({ freq = 4000 }, run, 1000 * math.ceil(4e8 / ns), short, long) -- 0.4 seconds
     local at_short, at_long = profiling.on_line(prof, line), profiling.on_line(prof, line + 2)
     assert.is_true(at_long > 2 * at_short, profiling.text(prof))
     assert.is_true(at_short + at_long > 0.75 * tonumber(prof.total), profiling.text(prof))

@@ -1,4 +1,5 @@
 -- Profiler:snapshot: the Profile so far of a profiler that goes on.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local outside = require "spec.support.outside"
 local host = require "perf.kernel.host"
 local kit = require "testkit"

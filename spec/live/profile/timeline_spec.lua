@@ -57,6 +57,21 @@ describe("a profile's timeline", function()
     assert.equal(prof.total, profiling.sum(prof))
   end)
 
+  it("is in the flame graph, as far as it was kept", function()
+    requires { perf_open = true }
+    local whole = perf.profile({ event = "page-faults", timeline = true }, kit.touch_pages, 64)
+    local cut = perf.profile({ event = "page-faults", timeline = 10 }, kit.touch_pages, 64)
+    for prof, lost in pairs { [whole] = 0, [cut] = cut.sample_count - 10 } do
+      local told, moments = prof:flamegraph():match '"moments_lost":(%d+),"moments":"([^"]*)"'
+      assert.equal(lost, tonumber(told))
+      local sum, samples = 0, 0
+      for weight, count in moments:gmatch "%w:(%d+),(%d+)" do sum, samples = sum + weight, samples + count end
+      local list, expected = each(prof)
+      assert.same({ expected, #list }, { sum, samples })
+    end
+    assert.is_nil(perf.profile({ event = "page-faults" }, kit.touch_pages, 4):flamegraph():find('"moments', 1, true))
+  end)
+
   it("weighs waits by the time off the CPU, and has the zones", function()
     requires { perf_open = true }
     local prof = perf.profile({ event = "context-switches", timeline = true }, function()

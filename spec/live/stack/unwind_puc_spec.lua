@@ -1,5 +1,6 @@
 -- PUC Lua: the stack that the unwinder finds, compared with what the debug library says, and with programs whose lines have known
 -- costs.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local kit = require "testkit"
 local sampled = require "spec.support.sampled"
 local unwind = kit.unwind

@@ -1,5 +1,5 @@
 -- Options and environment variables of tracers and exporters: wrong options are mistakes at the caller's line, wrong variables
--- are ignored with a warning.
+-- are ignored with a warning. Twice: settings are only text, and their numbers have a subtype in Lua 5.3 and 5.4.
 local perf = require "perf"
 local util = require "spec.support.util"
 

@@ -1,3 +1,4 @@
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local kit = require "testkit"
 local perf = require "perf"
 local tracer = require("spec.support.spans").tracer

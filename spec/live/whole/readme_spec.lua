@@ -46,7 +46,7 @@ describe("README and measuring", function()
   end)
 
   it("explain each reason for a missing count, in the words of the library", function()
-    local sources = util.read_file "lua/perf/counts/init.lua" .. util.read_file "lua/perf/event/open.lua"
+    local sources = util.read_file "lua/perf/counts/init.lua" .. util.read_file "lua/perf/event/opening.lua"
     local rows = util.read_file "doc/faq.md":match "| `why` says |[^\n]*\n[^\n]*\n(.-)\n\n"
     local seen = 0
     for words in rows:gmatch "| ([^|]-) |[^\n]+" do

@@ -1,5 +1,6 @@
 -- The stories: luaperf report --diff of a profile of task-clock and one of page-faults printed figures of both as if they were of
 -- one event. Of two files with several events each, it took the first event of the older file for all of the newer one.
+-- Twice: reports are only text.
 local bytes = require "spec.support.bytes"
 local data = require "perf.data"
 local luaperf = require "spec.support.luaperf"

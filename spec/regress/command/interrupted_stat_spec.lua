@@ -2,7 +2,7 @@
 -- the means. A child that waited for its start died of it, so that its counters or the tracing were refused. A child that was
 -- traced already stopped before its exec, and luaperf waited for it forever. And the part of the run that ^C ended was in the
 -- means. Now the signals stay pending in the child until it is started, luaperf handles them from the first run to the last, and
--- the means are those of the complete runs.
+-- the means are those of the complete runs. Twice: C holds and passes on the signals.
 local core = require "perf.core"
 local luaperf = require "spec.support.luaperf".shell
 local util = require "spec.support.util"

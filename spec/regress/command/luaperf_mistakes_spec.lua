@@ -40,11 +40,13 @@ describe("luaperf", function()
     end
   end)
 
-  -- An unknown ending wrote a speedscope profile into a file called x.svg.
+  -- An unknown ending wrote a speedscope profile into a file called x.png.
   it("refuses a file for a profile whose ending is unknown, before the run", function()
-    local refused = "luaperf: x.svg: unknown ending; .html, .folded, .pb.gz, .data and .json are known\n"
-    assert.equal(refused, try "echo 'print(1)' >a.lua; luaperf record -o x.svg a.lua 2>&1; ls x.svg 2>/dev/null")
-    assert.equal(refused, try "echo 'main;f 3' >a.folded; luaperf report -o x.svg a.folded 2>&1; ls x.svg 2>/dev/null")
+    local refused = "luaperf: x.png: unknown ending; .html, .svg, .folded, .pb.gz, .data and .json are known\n"
+    assert.equal(refused, try "echo 'print(1)' >a.lua; luaperf record -o x.png a.lua 2>&1; ls x.png 2>/dev/null")
+    assert.equal("luaperf: -o x.html: unknown ending; .json gives JSON, and .txt, .csv, .log and names without an ending give "
+      .. "text\n", try "echo 'print(1)' >a.lua; luaperf stat -o x.html a.lua 2>&1; ls x.html 2>/dev/null")
+    assert.equal(refused, try "echo 'main;f 3' >a.folded; luaperf report -o x.png a.folded 2>&1; ls x.png 2>/dev/null")
     assert.matches("^<!DOCTYPE html>", try "echo 'main;f 3' >a.folded; luaperf report -o x.htm a.folded; head -n 1 x.htm")
     assert.equal("{", try "echo 'main;f 3' >a.folded; luaperf report -o x a.folded; head -c 1 x")
   end)

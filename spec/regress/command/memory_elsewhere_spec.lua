@@ -1,6 +1,6 @@
 -- The story: the events alloc and heap are those of a Lua script. For a program, for luaperf stat and with a modifier they were
 -- an "unknown event". With -p the message was about "the option 'pid'", and it advised to record alloc into a perf.data file,
--- which was refused too.
+-- which was refused too. Twice: the messages are those of luaperf.
 local luaperf = require "spec.support.luaperf"
 local util = require "spec.support.util"
 

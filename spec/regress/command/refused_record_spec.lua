@@ -1,6 +1,7 @@
 -- The story: luaperf record -p 1, as a user without permission, ended with "attempt to concatenate local 'word' (a nil value)"
 -- instead of the reason. A refusal with EACCES was attributed to the program to be run, and with -p and -a there is none. For the
--- same reason, when the events were refused, the message said that the program's file was not executable.
+-- same reason, when the events were refused, the message said that the program's file was not executable. Twice: the kernel
+-- refuses.
 local as_nobody = require "spec.support.nobody"
 
 describe("luaperf record without permission", function()

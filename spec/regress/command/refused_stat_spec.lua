@@ -1,6 +1,6 @@
 -- The story: after missing events no longer ended luaperf stat, missing permissions did not either. For an ordinary user luaperf
 -- stat -a, and -p with another user's process, printed an empty table and exited with 0; with -e they printed <not supported>,
--- and waited. Now both exit with 255 and the reason if no event can be opened for lack of permission.
+-- and waited. Now both exit with 255 and the reason if no event can be opened for lack of permission. Twice: the kernel refuses.
 local as_nobody = require "spec.support.nobody"
 
 describe("luaperf stat without permission", function()

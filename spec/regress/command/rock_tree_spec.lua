@@ -1,7 +1,8 @@
 -- The story: in a tree of LuaRocks luaperf could list events but not run a script: "module 'perf.command.session' not found".
 -- LuaRocks moved the program below lib/luarocks and started it by a launcher whose searcher found the modules; the interpreter of
 -- the script had neither, and LUA did not choose luaperf's own interpreter. So the rock installs luaperf unchanged. Then it
--- loaded an older copy that the interpreter found, instead of the one that it was installed with.
+-- loaded an older copy that the interpreter found, instead of the one that it was installed with. Twice: luaperf's launcher is a
+-- shell script.
 local util = require "spec.support.util"
 
 local version = _VERSION:match "%d.%d"
@@ -32,7 +33,7 @@ describe("luaperf in a tree of LuaRocks", function()
         mkdir -p bin share/lua/%s lib/lua/%s older/perf
         cp %s/bin/luaperf bin
         ln -s %s/lua/perf share/lua/%s/perf
-        ln -s $build lib/lua/%s/perf]]):format(build_directory(), dir, version, version, here, here, version, version))
+        ln -s "$build" lib/lua/%s/perf]]):format(build_directory(), dir, version, version, here, here, version, version))
       assert.equal(0, status, output)
       util.write_file(dir .. "/older/perf/command.lua", "error 'the older one'")
       util.write_file(dir .. "/a.lua", "for i = 1, 1e5 do tostring(i) end print 'ran'")

@@ -1,5 +1,5 @@
 -- The story: luaperf record --timeout refused scripts, so a service had to be profiled until ^C, although the pages named the
--- option in place of perf top.
+-- option in place of perf top. Twice: the time is luaperf's.
 local luaperf = require "spec.support.luaperf"
 local run = require "perf.command.run"
 local util = require "spec.support.util"
@@ -24,7 +24,7 @@ describe("the time that a script may run", function()
         repeat file = io.open(ready) until file
         file:close()
       end
-      assert.same({ exit = 7 }, run.catching(run.run, { "sh", "-c", program }, nil, started, 0.01))
+      assert.same({ exit = 7 }, run.catching(run.run, { "sh", "-c", program }, { started = started, timeout = 0.01 }))
     end)
   end)
 end)

@@ -1,5 +1,5 @@
 -- The stories: luaperf stat -p left out the children that the process had already, which luaperf record -p has; and it did not
--- end when the process had ended, as long as its parent did not wait for it.
+-- end when the process had ended, as long as its parent did not wait for it. Twice: what a process runs has no part in it.
 local kit = require "testkit"
 local luaperf = require "spec.support.luaperf"
 local util = require "spec.support.util"

@@ -1,7 +1,8 @@
 -- The story: luaperf stat ran its own Lua code in the script's state. The heap of that code moved the steps of the collector, so
 -- that a script that made garbage had other page faults than without luaperf (9,177 instead of 184), threads and children were
 -- left out without a message, and an event that the machine lacks (cycles on many virtual machines) ended it before the script
--- ran. Now the script runs under its interpreter as it would alone, and is counted from outside.
+-- ran. Now the script runs under its interpreter as it would alone, and is counted from outside. Twice: luaperf counts a script
+-- from outside, as any program.
 local kit = require "testkit"
 local luaperf = require "spec.support.luaperf".shell
 local json = require "perf.base.json"

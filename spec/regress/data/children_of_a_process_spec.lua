@@ -1,6 +1,6 @@
 -- The stories: perf.record of a process left out the children that the process had already, and those that it started after its
 -- threads had been listed and before the events were open. One that started after that, and before the events were enabled, had
--- no name and no mappings.
+-- no name and no mappings. Twice: what a process runs has no part in it.
 local core = require "perf.core"
 local host = require "perf.kernel.host"
 local kit = require "testkit"

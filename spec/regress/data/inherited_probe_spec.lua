@@ -1,6 +1,7 @@
 -- The story: perf.record of a shell with a uprobe ended in "sh: Cannot fork". A recording's events are inherited, and the kernel
 -- (6.18) reads a probe's path, a pointer in its attr, again when a child inherits it: from the memory of the process that forks.
--- After an exec something else is at that address, the event cannot be made, and fork returns ENOMEM.
+-- After an exec something else is at that address, the event cannot be made, and fork returns ENOMEM. Twice: the kernel inherits
+-- the probe.
 local kit = require "testkit"
 local perf = require "perf"
 local util = require "spec.support.util"

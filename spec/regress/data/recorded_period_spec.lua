@@ -1,7 +1,8 @@
 -- The story: luaperf record -c 10 -e page-faults recorded every page fault, and its report showed "of every 10": the kernel makes
--- a sample of each software event, tracepoint or probe that samples "period", which perf.record always requested.
+-- a sample of each software event, tracepoint or probe that samples "period", which perf.record always requested. Twice: the
+-- kernel makes the samples.
 local perf = require "perf"
-local load = require("perf.profile.load").load
+local load = require("perf.profile.load").all
 local util = require "spec.support.util"
 
 local function record(path, period)

@@ -17,6 +17,7 @@ describe("perf.record of a command", function()
         waits = waits + 1
         return watch(...)
       end
+      perf.release() -- no idle list is left that could be closed
       core.fault("mmap", "ENOMEM", 0)
       local ok, message, code = perf.record({ "sleep", "60" }, { output = path, events = "page-faults:u" })
       assert.same({ nil, "ENOMEM" }, { ok, code })

@@ -2,6 +2,7 @@
 -- file that the parent was writing, a perf.data writer wrote the parent's buffer into the file a second time, the child waited
 -- for ever for the lock of a channel or of libpfm4 that another thread had held at the fork, and the child could start a program
 -- that the parent had prepared. A second prepared program had a copy of the first one's pipe, so that giving up the first hung.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local core = require "perf.core"
 local forks = require "spec.support.forks"
 local kit = require "testkit"

@@ -1,6 +1,7 @@
 -- The story: a forked child has copies of its parent's descriptors, which refer to the parent's events. In 0.1.0 the child's
 -- ev:disable() stopped the parent's counting; its ev:close() of a disabled leader disabled the parent's members; its ev:measure
 -- returned the parent's work; after a fork within perf.measure, the child got the parent's counts.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local core = require "perf.core"
 local forks_of = require "spec.support.forks"
 local kit = require "testkit"

@@ -3,7 +3,7 @@
 -- records, each and drain alike, unless the caller had put "lost" into read_format. A tally, a Group and a Set did not report
 -- losses at all, and perf.record lost a tenth of 20,000 events and reported 0. Twice: losses are counted in C.
 local kit = require "testkit"
-local opening = require "perf.event.open"
+local opening = require "perf.event.opening"
 local perf = require "perf"
 local rings = require "spec.support.rings"
 local util = require "spec.support.util"
@@ -153,8 +153,9 @@ describe("the loss of a ring", function()
 
   it("includes losses in children that inherit the event", function()
     requires { nostress = true }
-    local ev = rings.open(with { inherit = true }, { cpu = kit.cpu() }, { pages = 1 })
-    kit.pin(kit.cpu())
+    local cpu = kit.cpu()
+    kit.pin(cpu)
+    local ev = rings.open(with { inherit = true }, { cpu = cpu }, { pages = 1 })
     ev:enable()
     util.in_child(function() kit.touch_pages(N) end)
     ev:disable()
@@ -317,7 +318,7 @@ describe("perf.record", function()
         if pages == 1 then
           assert.is_true(r.lost > 0)
           assert.matches(" lost, ", tostring(r))
-          local profile = assert(require "perf.profile.load".load(path))[1]
+          local profile = assert(require "perf.profile.load".all(path))[1]
           assert.equal(r.lost, profile.lost)
           assert.matches("[%d,]+ samples lost", tostring(profile))
         end

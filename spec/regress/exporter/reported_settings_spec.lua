@@ -1,5 +1,6 @@
 -- The story: a wrong setting in the environment was only reported in tracer.warnings, which few programs read: with a malformed
 -- endpoint a program exported nothing and printed nothing. An exporter that the program made itself raised an error.
+-- Twice: settings are only text.
 local util = require "spec.support.util"
 
 -- The stderr and the status of a program with this environment.

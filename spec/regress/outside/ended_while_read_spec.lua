@@ -1,6 +1,7 @@
 -- The story: a child of the profiled process ended while the collector was reading its mappings. The list of them was then cut
 -- off, but it was taken for the whole one: the unwinder could not read the library whose functions were on the stack, and all
 -- samples of the child were "broken frame". The kernel gives a long list in parts, so this process has thousands of mappings.
+-- Twice: C reads the mappings.
 local outside = require "spec.support.outside"
 local kit = require "testkit"
 local profiling = require "spec.support.profiling"

@@ -1,6 +1,7 @@
 -- The stories: a server makes a Lua state for each request, such as Apache's mod_lua, and 80 % of its Lua code was
 -- "(outside Lua)", since only states that a search of its memory had found were known. At most 16 of them were, and threads of a
 -- process with more had no stack, or that of another thread.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local outside = require "spec.support.outside"
 local kit = require "testkit"
 local perf = require "perf"

@@ -1,7 +1,8 @@
 -- The story: a process started scripts under LuaJIT which ran for a tenth of a second each, and half of it or all was outside
 -- Lua. The first sample of a program comes before it has a Lua state, and its memory was searched again after 0.2 seconds only.
 -- If the sample came before the exec, the search for the program was late too. Later a first search that found no state was taken
--- for one that found something new, if the parent has a state: the next search was not due for a tenth of a second.
+-- for one that found something new, if the parent has a state: the next search was not due for a tenth of a second. Twice: C
+-- decides when a memory is searched.
 local outside = require "spec.support.outside"
 local profiling = require "spec.support.profiling"
 local util = require "spec.support.util"
@@ -27,5 +28,18 @@ it("programs that run for a short time are profiled by Lua line", function()
     local text = profiling.text(prof)
     assert.is_true(prof.total >= 1e9, text)
     assert.is_true(profiling.under(prof, "work") > 0.5e9, text)
+  end)
+end)
+
+-- Its story: the first milliseconds of Lua in each new program were outside Lua, until the program's memory was searched again.
+it("a new program's first Lua code is profiled by Lua line", function()
+  outside.requires { nosan = true }
+  util.with_tmpname(function(path)
+    util.write_file(path, "local function first() require('testkit').touch_pages(300) end first()\n" .. SCRIPT)
+    local command = ("exec %s %s"):format(util.lua(), path)
+    local prof = outside.profile({ event = "page-faults", period = 1 }, function()
+      for _ = 1, 3 do os.execute(command) end
+    end)
+    assert.is_true(profiling.under(prof, "first") >= 900, profiling.text(prof))
   end)
 end)

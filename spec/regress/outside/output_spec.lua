@@ -1,6 +1,6 @@
 -- The stories of luaperf record -p of a process that runs Lua: a file that could not be created was refused only after the
 -- whole profile had been taken, which was then lost; it was lost too if the directory had gone meanwhile; and a name without an
--- ending, which the manual says is a profile, was given perf.data.
+-- ending, which the manual says is a profile, was given perf.data. Twice: the files are those of luaperf.
 local luaperf = require "spec.support.luaperf"
 local outside = require "spec.support.outside"
 local util = require "spec.support.util"

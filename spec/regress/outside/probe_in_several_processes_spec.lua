@@ -1,5 +1,5 @@
 -- The story: of several processes, a probe of a function was sampled in the first one only. The count of the others was
--- "(unsampled)".
+-- "(unsampled)". Twice: the events of processes do not depend on what these run.
 local outside = require "spec.support.outside"
 local kit = require "testkit"
 local perf = require "perf"

@@ -1,5 +1,6 @@
 -- The story: luaperf record -p PID -e context-switches, on a busy machine, made a program switch a hundred times as often as it
 -- did alone. The return of a thread to its CPU woke the reader, which preempted the thread, and this switch was the next sample.
+-- Twice: C reads the ring.
 local outside = require "spec.support.outside"
 local util = require "spec.support.util"
 

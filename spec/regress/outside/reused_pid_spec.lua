@@ -2,7 +2,7 @@
 -- were missing in its stacks: its addresses were looked up in the mappings of the second one. In other processes they were
 -- missing for the first 0.2 seconds: the first sample came before the interpreter was mapped, and the mappings were read again
 -- after a pause. Later they were missing in some runs: a late sample of the first process's end had its mappings read again, when
--- the second one had the pid.
+-- the second one had the pid. Twice: C remembers the mappings of processes.
 local kit = require "testkit"
 local perf = require "perf"
 local profiling = require "spec.support.profiling"

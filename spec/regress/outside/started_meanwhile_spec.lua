@@ -1,5 +1,5 @@
 -- The story: a child or a thread that a process started after luaperf had listed its threads, and before the events were open,
--- was missed by the profile.
+-- was missed by the profile. Twice: the kernel lists threads and children, whatever they run.
 local host = require "perf.kernel.host"
 local outside = require "spec.support.outside"
 local kit = require "testkit"

@@ -8,7 +8,8 @@ it("luaperf top starts its profiler once, unless it has seen very many stacks", 
   local function note(name)
     return function()
       calls[#calls + 1] = name
-      return { memory = memory, top = function() return "" end }
+      return { memory = memory, event = "task-clock", unit = "ns", total = 0, lost = 0, sample_count = 0, duration_ns = 1,
+        samples = function() return {} end, top = require("perf.profile.report.top").top }
     end
   end
   local fake = { start = function() calls[#calls + 1] = "start" return true end, stop = note "stop", snapshot = note "snapshot",

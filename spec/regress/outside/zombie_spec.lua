@@ -1,5 +1,5 @@
 -- The story: a profiler that was started for a process which had ended said that the process runs no Lua (ENOTSUP), as long as
--- its parent had not waited for it.
+-- its parent had not waited for it. Twice: the state of a process is that of the kernel.
 local outside = require "spec.support.outside"
 local host = require "perf.kernel.host"
 local kit = require "testkit"

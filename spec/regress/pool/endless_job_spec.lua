@@ -1,5 +1,6 @@
 -- The story: a job that never ended hung the program at its end, and pool:close() had no deadline. A thread cannot be stopped, so
--- it is left behind, and must not touch anything that the program's end has freed.
+-- it is left behind, and must not touch anything that the program's end has freed. Twice: C makes the threads, and leaves them
+-- behind.
 local util = require "spec.support.util"
 
 local function run(code)

@@ -1,7 +1,7 @@
 -- The story: perf.pool without descriptors left. Its threads were luv's, which made an event loop for each thread before any of
 -- our code ran there; if that failed, it ended the whole process. With a few descriptors left the thread could not load its
 -- modules, and perf.pool waited for half a minute before it reported that. A pool that ran out of memory between two threads left
--- the first one behind for good.
+-- the first one behind for good. Twice: C makes the threads.
 local kit = require "testkit"
 local perf = require "perf"
 local util = require "spec.support.util"

@@ -1,6 +1,6 @@
 -- The story: two threads that began a recording at the same time could both take over SIGINT, SIGTERM, SIGHUP and SIGQUIT. The
 -- second one saved the first one's handler as the previous one, and restored that: from then on the process only remembered these
--- signals, and SIGTERM did not end it.
+-- signals, and SIGTERM did not end it. Twice: C takes over the signals.
 local core = require "perf.core"
 local perf = require "perf"
 

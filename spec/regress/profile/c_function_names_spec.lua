@@ -1,5 +1,6 @@
 -- The story: on LuaJIT 47 % of a program that splits texts was "(C function)": string.gmatch's iterator, which is in no table and
 -- whose frame is gone when the interpreter reaches its safe point. On PUC Lua it was "for iterator".
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local kit = require "testkit"
 local perf = require "perf"
 local profiling = require "spec.support.profiling"

@@ -2,7 +2,7 @@
 -- refused. A file with an infinite weight, a line of 0.5 or a process of 1e300 was loaded, but could not be written again. Nor
 -- could a file with addresses that the library had written itself.
 local formats = require "perf.profile.report.formats"
-local load = require "perf.profile.load".load
+local load = require "perf.profile.load".all
 local util = require "spec.support.util"
 
 local function loaded(frame, profile, own)

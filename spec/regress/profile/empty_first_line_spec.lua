@@ -8,7 +8,7 @@ describe("a profile's file that begins with an empty line", function()
     local list, message
     util.with_directory(function(dir)
       util.write_file(dir .. "/file", text)
-      list, message = load.load(dir .. "/file")
+      list, message = load.all(dir .. "/file")
     end)
     return list and list[1].total, message and message:match ": (.*)"
   end
@@ -26,7 +26,7 @@ describe("a profile's file that begins with an empty line", function()
         for _, text in ipairs { "main;f 3\n", "f 1\n", "a;b;c;d;e 1\na;f;g 2\n" } do
           local path = dir .. "/" .. name
           assert(load.decode(text):pprof(path))
-          assert.same({ nil, path .. ": a pprof file, which go tool pprof reads", "EBADMSG" }, { load.load(path) })
+          assert.same({ nil, path .. ": a pprof file, which go tool pprof reads", "EBADMSG" }, { load.all(path) })
         end
       end
     end)

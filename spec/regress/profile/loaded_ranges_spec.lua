@@ -11,7 +11,7 @@ describe("compiled code of several lines, in a file that is read again,", functi
       local path = dir .. "/profile." .. format
       local prof = profiles.new { { weight = 5, "app.lua:12-15 parse", "app.lua:40 main chunk" } }
       assert(prof[format](prof, path))
-      frame = assert(load.load(path))[1]:samples()[1].stack[1]
+      frame = assert(load.all(path))[1]:samples()[1].stack[1]
     end)
     assert.same({ "app.lua:12-15 parse", "range", "app.lua", 12, 15, "parse" },
       { frame.name, frame.kind, frame.file, frame.line, frame.lastline, frame.func })

@@ -1,5 +1,5 @@
 -- The story: one profiler more than can run at once was refused with "enable: Device or resource busy", which names neither the
--- limit nor a remedy.
+-- limit nor a remedy. Twice: the limit is that of a table in C.
 local perf = require "perf"
 
 local MOST = 64 -- PF_TRAP_MOST of csrc/core/profile/trap.h

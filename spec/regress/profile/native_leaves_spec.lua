@@ -1,5 +1,6 @@
 -- The story: a profile with native = true kept sixteen kinds of call chains apart until the next safe point, and attributed all
--- later ones to the last. One long call of a C function has hundreds: each run showed another address, with 42 %.
+-- later ones to the last. One long call of a C function has hundreds: each run showed another address, with 42 %. Twice: C finds
+-- the native frames.
 local core = require "perf.core"
 local kit = require "testkit"
 local perf = require "perf"

@@ -1,6 +1,6 @@
 -- The story: `luaperf report /dev/stdin` of a user who may not write to /tmp ended with "unable to generate a unique filename",
 -- the error of os.tmpname, which names neither the pipe nor /tmp.
-local load = require "perf.profile.load".load
+local load = require "perf.profile.load".all
 local util = require "spec.support.util"
 
 describe("a profile from a pipe", function()

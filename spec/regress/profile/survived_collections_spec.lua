@@ -4,6 +4,7 @@
 --
 -- On LuaJIT and Lua 5.1 memory refused for the function that makes the object was an error of the finalizer: with older LuaJITs
 -- the program's collectgarbage() raised it, and with newer ones (Debian 13) collections were not counted again.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local kit = require "testkit"
 local perf = require "perf"
 local profiling = require "spec.support.profiling"
@@ -46,6 +47,19 @@ describe("blocks that have survived collections", function()
     garbage(10)
     collectgarbage()
     assert.equal(0, assert(p:stop()).total)
+  end)
+
+  it("are found even if a collection ran while the profiler started", function()
+    local p = assert(perf.profiler { event = "heap", period = 1, survived = 1 })
+    local pause, steps = collectgarbage("setpause", 0), collectgarbage("setstepmul", 0) -- each step is a whole collection
+    collectgarbage() -- the new pause holds from the next collection on
+    local ok = p:start()
+    collectgarbage("setpause", pause)
+    collectgarbage("setstepmul", steps)
+    assert(ok)
+    sink[4] = { 1, 2, 3, 4 }
+    for _ = 1, 2 do collectgarbage() end
+    assert(assert(p:stop()).total > 0)
   end)
 
   it("are refused where collections cannot be counted", function()

@@ -1,6 +1,6 @@
 -- The story: a profiler that stopped let the next one start before it had released what a process has only once. It then reset
 -- the signal's action of the next one, whose first sample ended the process by SIGTRAP; on LuaJIT the next one failed because
--- jit.p seemed to run.
+-- jit.p seemed to run. Twice: C has what a process has only once.
 local core = require "perf.core"
 local perf = require "perf"
 

@@ -56,7 +56,7 @@ describe("the number of a route that is used again", function()
     host:run(writer.merging, function() accounting.merge(1, 0) end)
     name[1] = "/new"
     assert.same({ [0] = before[0] + before[1] }, counts_by_route(waits))
-    local profile = host:run(waits.profile, name, function() return 0 end)
+    local profile = host:run(waits.profile, name, function() return function() return 0 end end)
     assert.is_nil(profile:folded():find("/new", 1, true))
 
     request(1, 2)

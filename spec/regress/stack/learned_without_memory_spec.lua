@@ -2,6 +2,7 @@
 -- then made its last objects. If there was no memory for one of those, the error left everything as it was then: the hook was
 -- lost, the collector stood still, and the next allocation called the learner's allocator, whose data was gone: a crash. And the
 -- compiler's optimizations stayed changed, since their restoration made a string.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local util = require "spec.support.util"
 
 describe("a start of the unwinder without memory", function()
@@ -9,6 +10,7 @@ describe("a start of the unwinder without memory", function()
     requires { lua = "luajit", registers = true }
     local output = util.shell(([[timeout -s KILL 100 %s -e '
       local core, kit = require "perf.core", require "testkit"
+      kit.settle_after_forks(false) -- no page faults are counted
       local function optimizations() return table.concat({ jit.status() }, " ", 2) end
       local function collects()
         for i = 1, 2e5 do kept = { i } end
@@ -76,6 +78,7 @@ describe("a start of PUC Lua's unwinder without memory", function()
     requires { puc = true, registers = true }
     local output = util.shell(([[timeout -s KILL 100 %s -e '
       local core, kit = require "perf.core", require "testkit"
+      kit.settle_after_forks(false) -- no page faults are counted
       local function attempt(n)
         kit.fail_alloc(n, core.unwinds)
         return core.unwinds()

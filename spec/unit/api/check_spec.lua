@@ -29,7 +29,8 @@ describe("declared options", function()
     says("table of options expected, got string", "x")
     says("unknown option 'prid'; did you mean 'pid'?", { prid = 1 })
     says("unknown option 'zzzzzz'", { zzzzzz = 1 })
-    says("unknown option '1'", { 1 })
+    says("a table of options has a name for each value, but [1] has none; there are limits, mode, pages, path, period, "
+      .. "pid, rate", { 1 })
   end)
 
   it("raise for a wrong type, number or string", function()

@@ -3,6 +3,7 @@ local options = require "perf.command.options"
 local rows = { { "events", "string", "what", short = "e", long = "event", arg = "EVENTS", list = true },
   { "freq", "integer", "how `often`", short = "F", arg = "N", least = 1, excludes = { "timeout" } },
   { "all", "boolean", "all", short = "a" }, { "verbose", "boolean", "more", short = "v" },
+  { "detailed", "integer", "more", short = "d", times = true },
   { "output", "string", ("where "):rep(50), short = "o", arg = "FILE" },
   { "timeout", "number", "how long", arg = "SECONDS", least = 0.001 }, { "g", "boolean", "short", short = "g", long = false },
   { "call_graph", "string", "one of", arg = "MODE", oneof = { "fp", "dwarf" } } }
@@ -19,7 +20,7 @@ describe("perf.command.options", function()
       ["--event=x"] = { events = "x" }, ["--event=a=b"] = { events = "a=b" }, ["-av"] = { all = true, verbose = true },
       ["-aF 99"] = { all = true, freq = 99 }, ["-vF99"] = { verbose = true, freq = 99 }, ["-e a -e b,c"] = { events = "a,b,c" },
       ["--timeout 0.5"] = { timeout = 0.5 }, ["-o -"] = { output = "-" }, ["--output="] = { output = "" },
-      ["-h"] = { help = true },
+      ["-h"] = { help = true }, ["-d"] = { detailed = 1 }, ["-dd --detailed"] = { detailed = 3 },
       ["-g"] = { g = true }, ["--call-graph dwarf"] = { call_graph = "dwarf" }, ["--call-graph=fp"] = { call_graph = "fp" },
       ["--help"] = { help = true }, [""] = {} } do
       local opts, left = parse(line)
@@ -47,7 +48,8 @@ describe("perf.command.options", function()
   it("reports mistakes", function()
     for line, wanted in pairs { ["-z"] = "unknown option '-z'", ["-az"] = "unknown option '-z'",
       ["--zoo"] = "unknown option '--zoo'", ["--=x"] = "unknown option '--=x'",
-      ["-e"] = "option -e needs EVENTS", ["--timeout"] = "option --timeout needs SECONDS",
+      ["-e"] = "option -e needs EVENTS: what",
+      ["--timeout"] = "option --timeout needs SECONDS: how long",
       ["-F x"] = "option -F: positive integer expected, got 'x'",
       ["-F 1.5"] = "option -F: positive integer expected, got '1.5'",
       ["-F 0"] = "option -F: positive integer expected, got '0'",
@@ -63,13 +65,25 @@ describe("perf.command.options", function()
 
   it("has no option of a command that luaperf's page lacks", function()
     local page = require "spec.support.util".read_file "doc/luaperf.md"
-    for _, name in ipairs { "stat", "record", "report", "list", "doctor" } do
+    for _, name in ipairs(require "perf.command".commands) do
       for _, row in ipairs(require("perf.command." .. name).options) do
         local long = row.long or row[1]:gsub("_", "-")
         assert.truthy(row.short and page:find("%f[-]%-" .. row.short .. "%f[%W]") or page:find("--" .. long, 1, true),
           ("luaperf %s: %s"):format(name, row[1]))
       end
     end
+  end)
+
+  it("takes words for numbers, and refuses options that may not be repeated", function()
+    local own = { { "freq", "integer", "how often", short = "F", arg = "N", least = 1,
+      special = { max = function() return 7 end, min = function() return nil, "nobody knows" end } },
+      { "filter", "string", "which", arg = "FILTER", once = true } }
+    local function try(...) return options.parse(own, { ... }, 1) end
+    assert.same({ freq = 7 }, try("-F", "max"))
+    assert.same({ nil, "option -F: nobody knows", n = 2 }, { n = 2, try("-F", "min") })
+    assert.equal("option -F: positive integer or max or min expected, got 'maxx'", select(2, try("-Fmaxx")))
+    assert.same({ filter = "a" }, try("--filter", "a"))
+    assert.equal("option --filter is given twice", select(2, try("--filter", "a", "--filter=b")))
   end)
 
   it("prints a help text of all options", function()

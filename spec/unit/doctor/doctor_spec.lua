@@ -1,4 +1,4 @@
--- perf.doctor on simulated machines: its findings and the commands that it names.
+-- perf.doctor on simulated machines: its findings and the commands that it names. Twice: the findings are only text.
 local doctor = require "perf.doctor"
 local machine = require "spec.support.machine"
 

@@ -156,3 +156,31 @@ describe("64-bit numbers in names", function()
     assert.is_false(u64.fits("0xffffffffffffffff", 63))
   end)
 end)
+
+describe("perf.list", function()
+  it("tells the events that this machine counts from those that it only names", function()
+    requires { perf_open = "user" }
+    local perf = require "perf"
+    for _, row in ipairs(perf.list()) do
+      if row.kind == "hardware" or row.kind == "cache" or row.kind == "software" then
+        local ev, _, code = perf.open { event = row.name, exclude_kernel = true }
+        if ev then ev:close() end
+        if ev or code ~= "EACCES" then assert.equal(ev ~= nil, row.counted, row.name) end
+      else
+        assert.is_nil(row.counted, row.name)
+      end
+    end
+    local row = perf.list "dummy"[1]
+    assert.is_nil(tostring(row):find("(not counted here)", 1, true))
+    row.counted = false
+    assert.matches("^dummy +software +%(not counted here%) ", tostring(row))
+  end)
+
+  it("prints one line for the tracepoints of a subsystem if it is long", function()
+    local list = require "perf.names.list"
+    local rows = setmetatable({}, getmetatable(require "perf".list "dummy"))
+    for i = 1, 150 do rows[i] = { name = "sched:e" .. i, kind = "tracepoint" } end
+    assert.matches('\nsched:%*  tracepoint +150 events: perf.list "sched:%*"$', tostring(rows))
+    assert.matches("\nsched:e150 ", list.text(rows) .. " ")
+  end)
+end)

@@ -1,5 +1,6 @@
 local golden = require "spec.support.golden"
 local list = require "perf.names.list"
+local memory = require "perf.names.memory"
 
 local m
 
@@ -22,7 +23,7 @@ describe("list", function()
   it("has every kind of event", function()
     local count = {}
     for _, row in ipairs(of(m.server)) do count[row.kind] = (count[row.kind] or 0) + 1 end
-    assert.same({hardware = 10, software = 12, cache = 32, pmu = 12, raw = 11, breakpoint = 1, tracepoint = 5}, count)
+    assert.same({hardware = 10, software = 12, cache = 32, pmu = 12, raw = 11, breakpoint = 1, tracepoint = 5, memory = 2}, count)
   end)
 
   it("has names that resolve", function()
@@ -30,7 +31,7 @@ describe("list", function()
       for _, row in ipairs(of(machine)) do
         if row.kind ~= "raw" and row.kind ~= "breakpoint" and row.name ~= "broken/bad/" and row.name ~= "cpu/param/"
           and not row.name:find("/param/") then
-          local found = machine:resolve(row.name)
+          local found = row.kind == "memory" and memory.resolve(row.name) or machine:resolve(row.name)
           assert.is_table(found, row.name)
           assert.equal(row.kind, found.kind, row.name)
           assert.equal(row.unit, found.unit, row.name)
@@ -75,7 +76,7 @@ describe("list", function()
 
   it("works without tracefs and sysfs", function()
     assert.equal(0, #of(m.deaf, "tracepoint"))
-    assert.equal(10 + 12 + 32 + 2, #of(m.nowhere))
+    assert.equal(10 + 12 + 32 + 2 + 2, #of(m.nowhere))
   end)
 
   it("prints as a table", function()

@@ -1,3 +1,4 @@
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local counts = require "perf.counts"
 local copy = require "perf.pool.copy"
 

@@ -10,6 +10,14 @@ describe("perf.profile.report.frame_names", function()
     end
   end)
 
+  it("isolates right-to-left names, so that numbers beside them keep their places", function()
+    local shin = "\215\169"
+    local isolated = "\226\129\168" .. shin .. "\226\129\169"
+    assert.equal(isolated .. " a.lua:12", text.title { func = shin, file = "a.lua", line = 12 })
+    assert.equal("\226\130\172 a.lua", text.title { func = "\226\130\172", file = "a.lua" })
+    assert.equal(isolated, text.title { name = shin })
+  end)
+
   it("puts a name on one line", function()
     assert.equal("a\\nb c\\x00\\x1b", text.line "a\nb\tc\0\27")
   end)

@@ -32,7 +32,7 @@ describe("a recording's kernel", function()
     local name
     util.with_tmpname(function(path)
       recording(path, addr, 1, { features = features })
-      name = assert(load.load(path))[1]:top().lines[1].name
+      name = assert(load.all(path))[1]:top().lines[1].name
     end)
     return name
   end
@@ -56,7 +56,7 @@ describe("a recording's kernel", function()
 
   it("has no names of this machine's kernel if it was another machine's", function()
     requires { corpus = "perf.data.raw-3.4" }
-    local list = assert(load.load(util.corpus_path "perf.data.raw-3.4"))
+    local list = assert(load.all(util.corpus_path "perf.data.raw-3.4"))
     for _, s in ipairs(list[1]:samples()) do
       for _, frame in ipairs(s.stack) do
         assert.is_true(frame.kind ~= "kernel" or frame.name == "[kernel.kallsyms]", frame.name)
@@ -69,11 +69,11 @@ describe("a damaged recording", function()
   it("is shown in part, with a warning", function()
     util.with_tmpname(function(path)
       recording(path, 4096, 100, { features = {} })
-      local list, message = load.load(path)
+      local list, message = load.all(path)
       assert.same({ 100 }, { list[1].sample_count, message })
       local text = util.read_file(path)
       util.write_file(path, text:sub(1, #text / 2))
-      list, message = load.load(path)
+      list, message = load.all(path)
       assert.is_true(list[1].sample_count < 100)
       assert.matches("^" .. path .. ": the data ends within a record", message)
     end)
@@ -86,7 +86,7 @@ describe("a pipe", function()
     local list, message, code
     util.with_directory(function(dir)
       util.execute(("mkfifo %s/fifo && { cat %s >%s/fifo & }"):format(dir, path, dir))
-      list, message, code = load.load(dir .. "/fifo")
+      list, message, code = load.all(dir .. "/fifo")
       message = message and message:gsub(dir, "DIR")
     end)
     return list, message, code
@@ -107,6 +107,6 @@ end)
 
 describe("a file of another format", function()
   it("is recognized by its first bytes", function()
-    assert.same({ nil, "/dev/zero: neither a profile nor a perf.data file", "EBADMSG" }, { load.load "/dev/zero" })
+    assert.same({ nil, "/dev/zero: neither a profile nor a perf.data file", "EBADMSG" }, { load.all "/dev/zero" })
   end)
 end)

@@ -153,6 +153,25 @@ describe("perf.profile.report.pprof", function()
     assert.equal("samples", p.str(p.m[14]))
   end)
 
+  it("has Go's names and values for profiles of memory", function()
+    local p = decode(plain(profiles.new { event = "alloc", unit = "bytes", { weight = 64, count = 2, "app.lua:12 parse" } }))
+    assert.same({ "alloc_objects/count", "alloc_space/bytes" }, p.types)
+    assert.same({ 2, 64 }, p.samples[1].values)
+    assert.equal("alloc_space", p.str(p.m[14]))
+    local prof = profiles.new { event = "heap", unit = "bytes", { weight = 64, count = 2, "app.lua:12 parse" } }
+    p = decode(plain(prof)) -- as of a file, which has only what lives
+    assert.same({ "inuse_objects/count", "inuse_space/bytes" }, p.types)
+    assert.same({ 2, 64 }, p.samples[1].values)
+    local sample = prof:samples()[1]
+    sample.allocated, sample.allocated_count = 320, 10
+    prof.freed = { { stack = sample.stack, weight = 0, count = 0, allocated = 96, allocated_count = 3 } }
+    p = decode(plain(prof))
+    assert.same({ "alloc_objects/count", "alloc_space/bytes", "inuse_objects/count", "inuse_space/bytes" }, p.types)
+    assert.same({ 10, 320, 2, 64 }, p.samples[1].values)
+    assert.same({ 3, 96, 0, 0 }, p.samples[2].values)
+    assert.equal("inuse_space", p.str(p.m[14]))
+  end)
+
   it("accepts any name", function()
     local p = decode(plain(profiles.nasty()))
     for i, name in ipairs(profiles.names) do

@@ -57,7 +57,7 @@ describe("perf.profile.report.speedscope", function()
       limited.requested = 1000000
       for _, prof in ipairs { profiles.program(), limited, profiles.empty() } do
         assert.is_true(prof:speedscope(path))
-        local list = assert(load.load(path))
+        local list = assert(load.all(path))
         assert.equal(1, #list)
         same_stacks(prof, list[1])
         for _, key in ipairs { "event", "unit", "total", "lost", "sample_count", "freq", "requested", "started", "duration_ns",
@@ -67,6 +67,22 @@ describe("perf.profile.report.speedscope", function()
         assert.equal(tostring(prof), tostring(list[1]))
       end
     end)
+  end)
+
+  it("keeps what was allocated beside what is alive", function()
+    local prof = profiles.new { event = "heap", unit = "bytes", { weight = 64, count = 2, "a.lua:1 f" },
+      { weight = 0, count = 0, "a.lua:2 g" } }
+    prof.list[1].allocated, prof.list[1].allocated_count = 320, 10
+    prof.list[2].allocated, prof.list[2].allocated_count = 96, 3
+    prof = prof.new({ event = prof.event, unit = prof.unit, total = 64 }, prof:samples())
+    assert.equal(1, #prof:samples())
+    local again = assert(load.decode(prof:speedscope()))
+    assert.equal(1, #again:samples())
+    local s, freed = again:samples()[1], again.freed[1]
+    assert.same({ 64, 2, 320, 10 }, { s.weight, s.count, s.allocated, s.allocated_count })
+    assert.same({ "a.lua:2 g", 0, 0, 96, 3 },
+      { freed.stack[1].name, freed.weight, freed.count, freed.allocated, freed.allocated_count })
+    assert.equal(prof:pprof(), again:pprof())
   end)
 
   it("writes many samples whole", function()
@@ -82,7 +98,7 @@ describe("perf.profile.load", function()
     local result
     util.with_tmpname(function(path)
       util.write_file(path, content)
-      local list, message, code = load.load(path)
+      local list, message, code = load.all(path)
       result = { list and list[1] or message:sub(#path + 3), code }
     end)
     return result[1], result[2]
@@ -125,7 +141,7 @@ describe("perf.profile.load", function()
     refused("what is this\n", "neither a profile nor a perf.data file: line 1: not a folded stack: what is this")
     refused("\31\139\8\0", "a pprof file")
     refused("<!DOCTYPE html>\n", "a flame graph, which a browser shows") -- the error was about a bad folded stack
-    local list, message, code = load.load "/no/such/file"
+    local list, message, code = load.all "/no/such/file"
     assert.is_nil(list)
     assert.equal("ENOENT", code)
     assert.matches("/no/such/file", message)

@@ -51,6 +51,13 @@ describe("perf.profile.report.top", function()
     assert.matches("function\n +9 +100.0 +9 +100.0 +read_zero", text)
   end)
 
+  -- The story: the estimates of a few samples of `alloc` were more than the exact total, and a row had 1,174 %.
+  it("has no share above the whole", function()
+    local prof = profiles.new { event = "alloc", unit = "bytes", { weight = 500, count = 5, "a.lua:1 f" } }
+    prof.total = 50
+    assert.matches("500 B +100%.0 +500 B +100%.0 +a.lua:1 f", tostring(prof))
+  end)
+
   -- The story: the number limited only the text: the values had all rows.
   it("limits the values to the requested number of rows, and counts the others", function()
     local all, top = profiles.program():top(), profiles.program():top(2)
@@ -123,6 +130,21 @@ describe("perf.profile.report.diff", function()
     assert.near(0.1, d.lines[3].change, 1e-9)
     assert.equal("task-clock: before 40 ns, after 100 ns", tostring(d):match "^[^\n]*")
     assert.truthy(tostring(d):find(" 20 ns  50.0   0 ns   0.0   -50.0  a.lua:2 g", 1, true), tostring(d))
+  end)
+
+  it("compares the bytes of memory", function()
+    local function heap(t)
+      t.event, t.unit = "heap", "bytes"
+      return profiles.new(t)
+    end
+    local d = heap { { weight = 1300, "a.lua:1 f" }, { weight = 900, "a.lua:2 g" }, { weight = 10, "a.lua:3 h" } }:diff(
+      heap { { weight = 100, "a.lua:1 f" }, { weight = 900, "a.lua:2 g" }, { weight = 20, "a.lua:3 h" } })
+    local found = {}
+    for i, r in ipairs(d.lines) do found[i] = { r.name, r.change } end
+    assert.same({ { "a.lua:1 f", 1200 }, { "a.lua:3 h", -10 }, { "a.lua:2 g", 0 } }, found)
+    assert.equal(1200, d.functions[1].change)
+    assert.truthy(tostring(d):find(" 100 B   9.8  1,300 B  58.8  +1,200 B  a.lua:1 f", 1, true), tostring(d))
+    assert.truthy(tostring(d):find(" -10 B  a.lua:3 h", 1, true), tostring(d))
   end)
 
   it("has the requested number of rows", function()

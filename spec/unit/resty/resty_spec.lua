@@ -18,6 +18,86 @@ describe("resty.perf.routes", function()
     end
   end)
 
+  -- All lists of two rules, and many of three, with short paths of characters that have a meaning in rules. The expected route is
+  -- found by trying each rule in turn.
+  it("are those of the first rule that matches, in any order and overlap", function()
+    local rules = { { "/", "^/$" }, { "/a", "^/a$" }, { "/a/", "^/a/$" }, { "/a.", "^/a%.$" }, { "//a", "^//a$" },
+      { "/A", "^/A$" }, { "/*", "^/" }, { "/a/*", "^/a/" }, { "/a*", "^/a%*$" }, { "/:x", "^/[^/]+$" }, { "/:x/a", "^/[^/]+/a$" },
+      { "/a/:x", "^/a/[^/]+$" }, { "/:x/*", "^/[^/]+/" }, { "//*", "^//" }, { "/a:x", "^/a:x$" },
+      { { "ends", pattern = "a$" }, "a$" }, { { "a twice", pattern = "(a).*%1" }, "(a).*%1" } }
+    local paths, characters = { "" }, { "/", "a", ".", "A", "*", ":x" }
+    for i = 1, math.huge do
+      if not paths[i] or #paths[i] > 3 then break end
+      for _, c in ipairs(characters) do paths[#paths + 1] = paths[i] .. c end
+    end
+    local matches = {}
+    for i, rule in ipairs(rules) do
+      matches[i] = {}
+      for k, path in ipairs(paths) do matches[i][k] = path:find(rule[2]) ~= nil end
+    end
+    local wrong, list_number = {}, 0
+    local function check(...)
+      local list = { ... }
+      list_number = list_number + 1
+      for i, which in ipairs(list) do list[i] = rules[which][1] end
+      local find = routes.new(list)
+      for k = 1 + #list * list_number % 5, #paths, 5 do
+        local expected = "(other)"
+        for _, which in ipairs { ... } do
+          if matches[which][k] then
+            local name = rules[which][1]
+            expected = type(name) == "table" and name[1] or name
+            break
+          end
+        end
+        if find(paths[k]) ~= expected then wrong[#wrong + 1] = paths[k] .. " is not " .. expected end
+      end
+    end
+    for i = 1, #rules do
+      for j = 1, #rules do
+        check(i, j)
+        check(i, j, 1 + (3 * i + 5 * j) % #rules)
+      end
+    end
+    assert.same({}, wrong)
+  end)
+
+  -- The story: every rule was tried in turn, so a request took 0.2 ms with 10,000 of them.
+  it("are found by as many steps among 900 paths as among 30", function()
+    local function finder(n, first)
+      local list = { first }
+      for i = 1, n do
+        list[#list + 1] = "/" .. i
+        list[#list + 1] = "/" .. i .. "/:id"
+        list[#list + 1] = "/" .. i .. "/all/*"
+      end
+      list[#list + 1] = { "late", pattern = "^/%d*$" }
+      local find = routes.new(list)
+      return function(uri)
+        local original, calls = string.find, 0
+        string.find = function(...) -- luacheck: ignore 122
+          calls = calls + 1
+          return original(...)
+        end
+        local ok, name = pcall(find, uri)
+        string.find = original -- luacheck: ignore 122
+        return ok and name, calls
+      end
+    end
+    for _, first in ipairs { "/first", { "first", pattern = "^/first" } } do
+      local few, many = finder(10, first), finder(300, first)
+      for uri, expected in pairs { ["/7"] = "/7", ["/7/x"] = "/7/:id", ["/7/all/x/y"] = "/7/all/*",
+        ["/7/x/y/z/made/up"] = "(other)", ["/"] = "late", ["/x"] = "(other)" } do
+        local name, calls = few(uri)
+        local same, more = many(uri)
+        assert.equal(expected, name)
+        assert.equal(expected, same)
+        assert.equal(calls, more)
+        assert.truthy(calls > 0 and calls < 8, calls)
+      end
+    end
+  end)
+
   it("without a list are the path, with its keys as :id", function()
     local find = routes.new()
     for uri, name in pairs { ["/"] = "/", ["/a/12/b"] = "/a/:id/b", ["/v2/cafe"] = "/v2/cafe",

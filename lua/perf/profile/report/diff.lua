@@ -1,4 +1,6 @@
--- The difference of two profiles, as shares of the whole, since their durations may differ.
+-- The difference of two profiles, as shares of the whole, since their durations may differ. Of profiles of memory, which have
+-- bytes, it is the difference of the bytes.
+local aligned = require "perf.profile.aligned"
 local argument = require "perf.base.argument"
 local format = require "perf.base.format"
 local text = require "perf.profile.report.frame_names"
@@ -6,13 +8,15 @@ local top = require "perf.profile.report.top"
 
 local M = {}
 
---- The changes from one profile to another, in shares of the whole, since their durations may differ. It prints as tables.
+--- The changes from one profile to another, in shares of the whole, since their durations may differ; of alloc and heap in bytes.
+-- It prints as tables.
 -- @type Difference
 local Difference = {}
 Difference.__index = Difference
 
 -- Join the rows of two tables by name, the largest change first.
-local function join(before, after, whole_before, whole_after)
+-- @param measure "" or "_share": which of a row's numbers change
+local function join(before, after, whole_before, whole_after, measure)
   local rows, by_name = {}, {}
   local function add(list, whole, key)
     for _, r in ipairs(list) do
@@ -28,7 +32,7 @@ local function join(before, after, whole_before, whole_after)
   add(after, whole_after, "after")
   for i = #rows, 1, -1 do
     local row = rows[i]
-    row.change = row.after_share - row.before_share
+    row.change = row["after" .. measure] - row["before" .. measure]
     if row.before == 0 and row.after == 0 then table.remove(rows, i) end -- it has only callers' weight
   end
   table.sort(rows, function(a, b)
@@ -39,7 +43,9 @@ local function join(before, after, whole_before, whole_after)
   return rows
 end
 
---- Compare a profile with an earlier one of the same event.
+--- Compare a profile with an earlier one of the same event. If the program was edited in between, the earlier profile's lines and
+-- functions are those that its code has now; code that is gone has "(removed)" after its name. Functions match by file and name,
+-- lines by the source, of which profiles (and files in speedscope's format) have a digest (since 0.2.0).
 -- @function Profile:diff
 -- @tparam Profile before
 -- @tparam[opt] integer n (since 0.2.0) as for `top`
@@ -51,13 +57,15 @@ function M.diff(prof, before, n)
   local why = text.other_event(prof, before)
   if why then argument.raise_in_method("diff", why, 2) end
   top.check_rows(n, "diff", 3)
-  local a, b = top.top(before), top.top(prof)
-  local lines, functions = join(a.lines, b.lines, a.whole, b.whole), join(a.functions, b.functions, a.whole, b.whole)
+  before = aligned(before, prof)
+  local a, b, measure = top.top(before), top.top(prof), prof.unit == "bytes" and "" or "_share"
+  local lines = join(a.lines, b.lines, a.whole, b.whole, measure)
+  local functions = join(a.functions, b.functions, a.whole, b.whole, measure)
   return setmetatable({ event = prof.event, unit = prof.unit or "", after = prof, before = before, totals = { a.total, b.total },
     more = top.limit({ lines = lines, functions = functions }, n), lines = lines, functions = functions, n = n }, Difference)
 end
 
---- The difference as a flame graph: red has a larger share than before, blue a smaller one.
+--- The difference as a flame graph: red has a larger share than before, or more bytes; blue a smaller one, or fewer.
 -- @tparam[opt] string path the HTML file; without it the page is returned
 -- @treturn string|boolean the page, or true @fails
 function Difference:flamegraph(path)
@@ -71,7 +79,7 @@ local function part(d, heading, name)
   for i = 1, shown do
     local row = rows[i]
     cells[i + 1] = { text.amount(row.before, d.unit), ("%.1f"):format(100 * row.before_share), text.amount(row.after, d.unit),
-      ("%.1f"):format(100 * row.after_share), ("%+.1f"):format(100 * row.change), text.line(row.name) }
+      ("%.1f"):format(100 * row.after_share), text.change(row.change, d.unit), text.line(row.name) }
   end
   if rest then cells[#cells + 1] = { "", "", "", "", "", rest } end
   return format.align(cells, { true, true, true, true, true })

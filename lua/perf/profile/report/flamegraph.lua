@@ -3,18 +3,23 @@
 --
 -- The stacks are converted to a tree in arrays, since a profile may have a million nodes. It is written in preorder, the widest
 -- child first. The page, whose files are in flamegraph/, does the rest.
+local aligned = require "perf.profile.aligned"
 local argument = require "perf.base.argument"
-local core = require "perf.core"
 local file = require "perf.base.file"
 local format = require "perf.base.format"
-local json = require "perf.base.json"
 local memo = require "perf.base.memo"
+local page = require "perf.base.page"
+local sorted = require "perf.base.sorted"
 local checks = require "perf.api.check"
+local svg = require "perf.profile.report.flamegraph_svg"
 local text = require "perf.profile.report.frame_names"
+local time_order = require "perf.profile.report.time_order"
+
+local encode = page.encode
 
 local M = {}
 
-local FILES = "perf/profile/report/flamegraph/" -- built in
+local MANY = 64 -- children that are sorted in one piece
 
 -- Numbers frames by their text: equal frames of two profiles get the same number.
 local function interner()
@@ -25,8 +30,9 @@ local function interner()
     if not id then
       id = #list
       by_key[key] = id
-      list[id + 1] = { name = name, kind = kind, func = f.func ~= name and f.func or nil, file = f.file, line = f.line,
-        module = f.module }
+      list[id + 1] = { name = name, kind = kind, func = f.func and f.func ~= name and text.line(f.func) or nil,
+        file = f.file and text.line(f.file), line = f.line, lastline = f.lastline, linedefined = f.linedefined,
+        module = f.module and text.line(f.module) }
     end
     return id
   end
@@ -36,7 +42,8 @@ end
 -- The tree of one profile, or two: node 1 is the root; each array is by node.
 local function tree_of(profiles, pause)
   local frames, intern, ids = interner()
-  local tree = { frame = { intern("all", "root", {}) }, parent = { 0 }, first = {}, next = {}, sums = { 0 }, frames = frames }
+  local tree = { frame = { intern("all", "root", {}) }, parent = { 0 }, first = {}, next = {}, sums = { 0 }, frames = frames,
+    ids = ids, intern = intern }
   local n = 1
   local child, frame, parent, first, next_of = memo(function() return {} end), tree.frame, tree.parent, tree.first, tree.next
   local function step(node, id)
@@ -84,7 +91,7 @@ local function tree_of(profiles, pause)
     sums[i] = (sums[i] or 0) + (tree[1].own[i] or 0)
     local p = parent[i]
     if p > 0 then sums[p] = (sums[p] or 0) + sums[i] end
-    if i % 512 == 0 then pause() end
+    if i % 64 == 0 then pause() end
   end
   tree.n = n
   return tree
@@ -92,7 +99,7 @@ end
 
 -- Returns a function that appends the children of a node to a list of n, the widest last, which is visited first; it returns the
 -- new length.
-local function children_of(tree)
+local function children_of(tree, pause)
   local sums, frames, frame, next_of = tree.sums, tree.frames, tree.frame, tree.next
   local function before(a, b)
     if sums[a] ~= sums[b] then return sums[a] < sums[b] end
@@ -108,52 +115,87 @@ local function children_of(tree)
       at = next_of[at]
     end
     if not several then return tree.first[node] and n + 1 or n end
-    table.sort(several, before)
+    several = sorted(several, before, #several > MANY and pause)
     for i = 1, #several do list[n + i] = several[i] end
     return n + #several
   end
 end
 
--- A number to be written as an integer; as a number rather than a string, if possible.
-local function whole(v)
-  if v % 1 == 0 and v < 2 ^ 46 then return v end
-  return ("%.0f"):format(v)
+-- A number of 0 or more in base 36, as the page's JavaScript reads it.
+local function base36(v)
+  local digits = ""
+  repeat
+    local digit = v % 36
+    digits = ("0123456789abcdefghijklmnopqrstuvwxyz"):sub(digit + 1, digit + 1) .. digits
+    v = (v - digit) / 36
+  until v == 0
+  return digits
 end
 
--- Write the nodes as numbers: frame, depth, own weight, own count [, those of the other profile].
-local function write_nodes(put, pause, tree)
-  local parts, k = {}, 0
-  local todo, depth, top = { 1 }, { 0 }, 1
-  local a, b, frame, children = tree[1], tree[2], tree.frame, children_of(tree)
-  local first = true
+-- Visit the nodes in preorder, the widest child first.
+-- @param visit function(node, depth)
+-- @param pause as in tree_of
+local function each_node(tree, visit, pause)
+  local todo, depth, top, children = { 1 }, { 0 }, 1, children_of(tree, pause)
   while top > 0 do
     local node, d = todo[top], depth[top]
-    top = top - 1
-    parts[k + 1], parts[k + 2] = frame[node], d
-    parts[k + 3], parts[k + 4] = whole(a.own[node] or 0), whole(a.count[node] or 0)
-    k = k + 4
-    if b then
-      parts[k + 1], parts[k + 2] = whole(b.own[node] or 0), whole(b.count[node] or 0)
-      k = k + 2
-    end
-    local more = children(todo, top, node)
-    for i = top + 1, more do depth[i] = d + 1 end
+    visit(node, d)
+    local more = children(todo, top - 1, node)
+    for i = top, more do depth[i] = d + 1 end
     top = more
-    if k >= 1024 or top == 0 then
-      put((first and "" or ",") .. table.concat(parts, ",", 1, k))
-      first, k = false, 0
-      pause()
-    end
+    pause()
   end
 end
 
--- JSON within an HTML element: it must not contain anything that looks like a tag.
-local function encode(v)
-  return (json.encode(v):gsub("<", "\\u003c"))
+-- Write the nodes as text in preorder. A node is `FRAME;`, or `FRAME:WEIGHT,COUNT;` if samples end there, followed by
+-- `:WEIGHT,COUNT` of the other profile in a difference. It is a child of the node before it, or after `N<` of that node's N-th
+-- ancestor. The numbers of frames and N are in base 36: most nodes need few bytes, since there may be millions.
+local function write_nodes(put, pause, tree)
+  local parts, k, before = {}, 0, -1
+  local a, b, frame = tree[1], tree[2], tree.frame
+  local plain = memo(function(id) return base36(id) .. ";" end)
+  local up = memo(function(n) return base36(n) .. "<" end)
+  local function weights(side, node) return (":%.0f,%.0f"):format(side.own[node] or 0, side.count[node] or 0) end
+  each_node(tree, function(node, depth)
+    if depth <= before then
+      k = k + 1
+      parts[k] = up[before - depth + 1]
+    end
+    before, k = depth, k + 1
+    if a.count[node] or b and b.count[node] then
+      parts[k] = base36(frame[node]) .. weights(a, node) .. (b and weights(b, node) or "") .. ";"
+    else
+      parts[k] = plain[frame[node]]
+    end
+    if k >= 1024 then
+      put(table.concat(parts, "", 1, k))
+      k = 0
+    end
+  end, pause)
+  put(table.concat(parts, "", 1, k))
 end
 
-local function html(s)
-  return (s:gsub("[&<>\"]", { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;" }))
+-- Write a tree in the order of time as write_nodes does; `:GAP,0` may follow the weights.
+local function write_moments(put, pause, tree)
+  local parts, k, before = {}, 0, -1
+  local digits = memo(base36)
+  for i = 1, tree.n do
+    local depth, gap = tree.depth[i], tree.gap[i]
+    local up = depth <= before and digits[before - depth + 1] .. "<" or ""
+    before, k = depth, k + 1
+    if tree.count[i] == 0 and gap == 0 then
+      parts[k] = up .. digits[tree.frame[i]] .. ";"
+    else
+      parts[k] = ("%s%s:%.0f,%.0f%s;"):format(up, digits[tree.frame[i]], tree.own[i], tree.count[i],
+        gap ~= 0 and (":%.0f,0"):format(gap) or "")
+    end
+    if k == 1024 then
+      put(table.concat(parts, "", 1, k))
+      k = 0
+    end
+    pause()
+  end
+  put(table.concat(parts, "", 1, k))
 end
 
 local function samples(n) return format.count(text.number(n), "sample") end
@@ -162,16 +204,44 @@ local function subtitle(prof, before)
   local parts = { text.amount(text.number(prof.total), prof.unit), samples(prof.sample_count) }
   if prof.duration_ns then parts[#parts + 1] = "in " .. format.ns(text.number(prof.duration_ns)) end
   if text.number(prof.lost) > 0 then parts[#parts + 1] = samples(prof.lost) .. " lost" end
+  parts[#parts + 1] = text.why_empty(prof)
   if prof.started then parts[#parts + 1] = os.date("%Y-%m-%d %H:%M:%S", math.floor(prof.started)) end
   local line = table.concat(parts, " \194\183 ")
   return before and ("%s \194\183 before: %s"):format(line, text.amount(text.number(before.total), before.unit)) or line
+end
+
+-- The script that ran: the file whose main chunk is the outermost Lua function of most of the weight; nil for a server.
+local function script_of(prof, pause)
+  local weights, heaviest = {}, nil
+  for _, sample in ipairs(prof:samples()) do
+    local stack = sample.stack
+    for i = #stack, 1, -1 do
+      local f = stack[i]
+      if f.file then
+        if f.func == "main chunk" then
+          local sum = (weights[f.file] or 0) + text.number(sample.weight)
+          weights[f.file] = sum
+          if not heaviest or sum > weights[heaviest] then heaviest = f.file end
+        end
+        break
+      end
+    end
+    pause()
+  end
+  return heaviest
+end
+
+local function title_of(prof, title, pause)
+  if title then return text.line(title) end
+  local who = script_of(prof, pause) or prof.comm
+  return text.line(("%s%s%s"):format(who and who .. ", " or "", prof.event, prof.pid and (" (%d)"):format(prof.pid) or ""))
 end
 
 local check = checks.options("Profile:flamegraph", { diff = function(v)
   if type(v.samples) ~= "function" then return "Profile expected, got table" end
 end })
 
---- Write a profile as a flame graph: one HTML file, which needs no network.
+--- Write a profile as a flame graph: one HTML file, which needs no network; or a picture, if the name ends in ".svg".
 -- @function Profile:flamegraph
 -- @tparam[opt] string path the file; without it the page is returned
 -- @tparam[opt] table options
@@ -180,33 +250,36 @@ function M.flamegraph(prof, path, opts)
   opts = check(opts, 3)
   local why = opts.diff and text.other_event(prof, opts.diff)
   if why then argument.raise_in_method("flamegraph", "option 'diff': " .. why, 3) end
-  local title = text.line(opts.title or ("%s%s%s"):format(prof.event, prof.comm and ", " .. prof.comm or "",
-    prof.pid and (" (%d)"):format(prof.pid) or ""))
+  if type(path) == "string" and path:lower():find "%.svg$" then
+    return file.deliver(path, "flamegraph", function(put, pause)
+      local tree = tree_of({ prof, opts.diff }, pause)
+      svg.write(put, pause, tree, each_node, prof, opts.diff, title_of(prof, opts.title, pause), subtitle(prof, opts.diff))
+    end)
+  end
   return file.deliver(path, "flamegraph", function(put, pause)
-    local tree = tree_of({ prof, opts.diff }, pause)
-    local fill = {}
-    function fill.TITLE() put(html(title)) end
-    function fill.STYLE() put(core.web_file(FILES .. "style.css")) end
-    function fill.SCRIPT() put(core.web_file(FILES .. "script.js")) end
-    function fill.DATA()
+    local tree = tree_of({ prof, opts.diff and aligned(opts.diff, prof) }, pause)
+    local title = title_of(prof, opts.title, pause)
+    local moments
+    if prof.moments and not opts.diff then
+      local zones = memo(function(zone) return tree.intern(text.line(zone), "zone", {}) end)
+      moments = time_order.tree(prof, function(f) return tree.ids[f] end, function(zone) return zones[zone] end, pause)
+    end
+    local function data()
       put(('{"title":%s,"subtitle":%s,"unit":%s,"diff":%s,"frames":'):format(encode(title),
         encode(subtitle(prof, opts.diff)), encode(prof.unit or ""), tostring(opts.diff ~= nil)))
       for i, f in ipairs(tree.frames) do
-        for _, key in ipairs { "func", "file", "module" } do f[key] = f[key] and text.line(f[key]) end
         put((i > 1 and "," or "[") .. encode(f))
         pause()
       end
-      put '],"nodes":['
+      put '],"nodes":"'
       write_nodes(put, pause, tree)
-      put "]}"
+      if moments then
+        put(('","moments_lost":%.0f,"moments":"'):format(text.number(prof.timeline_lost or 0)))
+        write_moments(put, pause, moments)
+      end
+      put '"}'
     end
-    local page, from = core.web_file(FILES .. "page.html"), 1
-    for before, name, after in page:gmatch "()@(%u+)@()" do
-      put(page:sub(from, before - 1))
-      fill[name]()
-      from = after
-    end
-    put(page:sub(from))
+    page.write(put, title, "perf/profile/report/flamegraph/", { "tree", "table", "script", "state" }, data)
   end, prof.stream)
 end
 

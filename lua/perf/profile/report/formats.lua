@@ -5,11 +5,12 @@
 --
 --     option, help   of luaperf report
 --     endings        the usual one is the first; ".gz" may follow each
+--     usual          how many of them a message names, if not 1
 --     content_type   for a page that shows the report; perf_data has none, since it writes two files
 --     download       the ending for a browser that saves the page
 local M = {
-  { name = "flamegraph", option = "html", help = "a flame graph, one file that works offline", endings = { "html", "htm" },
-    content_type = "text/html; charset=utf-8" },
+  { name = "flamegraph", option = "html", help = "a flame graph, one file that works offline", endings = { "html", "svg", "htm" },
+    usual = 2, content_type = "text/html; charset=utf-8" },
   { name = "folded", option = "folded", help = "folded stacks, for flame graph tools", endings = { "folded", "txt" },
     content_type = "text/plain; charset=utf-8", download = "folded" },
   { name = "pprof", option = "pprof", help = "for go tool pprof", endings = { "pb.gz", "pprof" },
@@ -22,9 +23,11 @@ local M = {
 local function without_gz(name) return (name:gsub("%.gz$", "")) end
 
 local by_ending, usual = {}, {}
-for i, format in ipairs(M) do
-  usual[i] = "." .. format.endings[1]
-  for _, ending in ipairs(format.endings) do by_ending[without_gz(ending)] = format.name end
+for _, format in ipairs(M) do
+  for i, ending in ipairs(format.endings) do
+    if i <= (format.usual or 1) then usual[#usual + 1] = "." .. ending end
+    by_ending[without_gz(ending)] = format.name
+  end
 end
 usual = table.concat(usual, ", ", 1, #usual - 1) .. " and " .. usual[#usual]
 

@@ -95,20 +95,34 @@ local function strings_of()
 end
 
 local units = { ns = "nanoseconds", [""] = "count" }
-local types = { alloc = { "alloc_objects", "alloc_space" }, heap = { "inuse_objects", "inuse_space" } } -- Go's names
+
+-- The types of a profile's values, each followed by the field of its samples; those of memory have Go's names. The last one is
+-- shown if no other is chosen.
+local function types_of(prof)
+  if prof.event == "alloc" then return { "alloc_objects", "count", "alloc_space", "weight" } end
+  if prof.event ~= "heap" then
+    -- The type of a value is known by its name, so the two must differ.
+    return prof.event == "samples" and { "samples", "weight" } or { "samples", "count", prof.event, "weight" }
+  end
+  local inuse = { "inuse_objects", "count", "inuse_space", "weight" }
+  local first = prof:samples()[1] or prof.freed and prof.freed[1]
+  if not (first and first.allocated) then return inuse end -- it was loaded from a file of another format
+  return { "alloc_objects", "allocated_count", "alloc_space", "allocated", "inuse_objects", "count", "inuse_space", "weight" }
+end
 
 -- Write the profile's message.
 local function encode(prof, put, pause)
   local strings, str = strings_of()
   str "" -- the first one
   local add_function, add_location, add_mapping = table_of(put, 5), table_of(put, 4), table_of(put, 3)
-  local names = types[prof.event] or { "samples", prof.event }
-  local counts, weights = names[1], names[2]
-  local event, unit = str(weights), str(units[prof.unit] or prof.unit)
-  local value_type = number(1, event) .. number(2, unit)
-  -- The type of a value is known by its name, so the two must differ.
-  local counted = counts ~= weights
-  put((counted and bytes(1, number(1, str(counts)) .. number(2, str "count")) or "") .. bytes(1, value_type))
+  local types, fields, value_type = types_of(prof), {}, nil
+  for i = 1, #types, 2 do
+    local field = types[i + 1]
+    local unit = field:find "count" and "count" or units[prof.unit] or prof.unit
+    fields[#fields + 1], value_type = field, number(1, str(types[i])) .. number(2, str(unit))
+    put(bytes(1, value_type))
+  end
+  local event = str(types[#types - 1])
 
   local function mapping_of(name)
     return add_mapping(name, function() return number(5, str(name)) .. number(7, 1) .. number(8, 1) .. number(9, 1) end)
@@ -130,8 +144,8 @@ local function encode(prof, put, pause)
     end))
   end)
 
-  local ids, zone_key = {}, nil
-  for _, sample in ipairs(prof:samples()) do
+  local ids, values, zone_key = {}, {}, nil
+  local function add(sample)
     local stack = sample.stack
     for i = 1, #stack do ids[i] = locations[stack[i]] end
     local label = ""
@@ -139,10 +153,12 @@ local function encode(prof, put, pause)
       zone_key = zone_key or str "zone"
       label = bytes(3, number(1, zone_key) .. number(2, str(sample.zone)))
     end
-    local values = (counted and exact(sample.count or 1) or "") .. exact(sample.weight)
-    put_sample(put, concat(ids, "", 1, #stack), values, label)
+    for i, field in ipairs(fields) do values[i] = exact(sample[field] or field == "count" and 1 or 0) end
+    put_sample(put, concat(ids, "", 1, #stack), concat(values), label)
     pause()
   end
+  for _, sample in ipairs(prof:samples()) do add(sample) end
+  for _, sample in ipairs(prof.freed or {}) do add(sample) end
 
   if prof.started then put("\72" .. varint(floor(prof.started * 1e9))) end
   if prof.duration_ns then put("\80" .. exact(prof.duration_ns)) end
@@ -167,7 +183,8 @@ local function gzip()
 end
 
 --- Write a profile for pprof: two values for each sample, the number of samples and the event's count. (One value
--- for an event that is called "samples", as that of folded stacks.)
+-- for an event that is called "samples", as that of folded stacks.) Those of alloc and heap have Go's names: alloc_objects and
+-- alloc_space, and for heap also inuse_objects and inuse_space.
 -- @function Profile:pprof
 -- @tparam[opt] string path the file; without it the bytes are returned
 -- @treturn string|boolean the bytes, or true @fails if the file cannot be written

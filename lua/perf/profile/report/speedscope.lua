@@ -5,16 +5,17 @@
 --      "shared": {"frames": [{"name", "file", "line", "func", "linedefined", "kind", "module", "address"}, ...]},
 --      "profiles": [{"type": "sampled", "name", "unit", "startValue": 0, "endValue": sum,
 --                    "samples": [[frame, ...], ...], "weights": [...],
---                    "counts": [...], "zones": [name or "", ...], "zone": [number, ...]}],
+--                    "counts": [...], "allocated": [...], "allocated_counts": [...],
+--                    "zones": [name or "", ...], "zone": [number, ...]}],
 --      "lua_perf": {"event", "unit", "total", "lost", "sample_count", "freq", "period", "requested", "started",
---                   "duration_ns", "pid", "tid", "comm", "method", "method_reason", "user_only", "failures"}}
+--                   "duration_ns", "pid", "tid", "comm", "method", "method_reason", "user_only", "failures",
+--                   "sources": {file: digest, see perf.profile.source}}}
 --
 -- Frames are numbered from 0; a stack begins with its outermost frame.
-local core = require "perf.core"
-local pairs_of = require "perf.base.pairs"
 local file = require "perf.base.file"
 local json = require "perf.base.json"
 local memo = require "perf.base.memo"
+local plain = require "perf.profile.report.plain"
 local text = require "perf.profile.report.frame_names"
 
 local M = {}
@@ -23,23 +24,11 @@ local math_type = math.type or function() end
 
 local units = { ns = "nanoseconds", bytes = "bytes" }
 
--- Make the texts valid for JSON.
-local function clean(t)
-  for key, value in pairs_of(t) do
-    if type(value) == "string" then t[key] = text.utf8(value) end
-  end
-  return t
-end
-
 -- A number with all its digits, as text; or a small integer, which needs no string of its own.
 local function number(v)
   v = text.number(v)
   if v % 1 == 0 and v > -1e14 and v < 1e14 and math_type(v) ~= "float" then return v end
   return json.encode(v)
-end
-
-local function address(v)
-  return v ~= nil and core.hex(v) or nil
 end
 
 -- Write a list item by item, so that it can have any length.
@@ -95,6 +84,12 @@ local function samples_of(put, pause, samples)
   values(put, pause, #samples, function(i) return number(samples[i].weight) end)
   put '],"counts":['
   values(put, pause, #samples, function(i) return number(samples[i].count or 1) end)
+  if samples[1] and samples[1].allocated then
+    put '],"allocated":['
+    values(put, pause, #samples, function(i) return number(samples[i].allocated) end)
+    put '],"allocated_counts":['
+    values(put, pause, #samples, function(i) return number(samples[i].allocated_count) end)
+  end
   local zones, zone = numbering()
   local none = zone[""]
   put '],"zone":['
@@ -111,10 +106,12 @@ end
 -- @treturn string|boolean the text, or true @fails if the file cannot be written
 function M.speedscope(prof, path)
   return file.deliver(path, "speedscope", function(put, pause)
-    local samples, sum = prof:samples(), 0
-    for _, sample in ipairs(samples) do
-      sum = sum + text.number(sample.weight)
-      pause()
+    local samples, sum = {}, 0
+    for _, part in ipairs { prof:samples(), prof.freed } do
+      for _, sample in ipairs(part) do
+        samples[#samples + 1], sum = sample, sum + text.number(sample.weight)
+        pause()
+      end
     end
     put('{"$schema":"https://www.speedscope.app/file-format-schema.json",')
     put(('"exporter":%s,"name":%s,"activeProfileIndex":0,'):format(json.encode("lua-perf " .. require "perf.version"),
@@ -123,16 +120,10 @@ function M.speedscope(prof, path)
     put(('"name":%s,"unit":"%s","startValue":0,"endValue":%s}],"shared":{"frames":['):format(
       json.encode(text.utf8(prof.event)), units[prof.unit] or "none", number(sum)))
     values(put, pause, #frames, function(i)
-      local f = frames[i]
-      return json.encode(clean { name = f.name, func = f.func, file = f.file, line = f.line,
-        lastline = f.lastline, linedefined = f.linedefined, kind = f.kind, module = f.module, address = address(f.address) })
+      return json.encode(plain.frame(frames[i]))
     end)
     put(']},"lua_perf":')
-    put(json.encode(clean { event = prof.event, unit = prof.unit or "", total = prof.total, lost = prof.lost,
-      sample_count = prof.sample_count, freq = prof.freq, period = prof.period, requested = prof.requested,
-      started = prof.started, duration_ns = prof.duration_ns, pid = prof.pid, tid = prof.tid, comm = prof.comm,
-      method = prof.method, method_reason = prof.method_reason, user_only = prof.user_only, failures = prof.failures,
-      blocks = prof.blocks }))
+    put(json.encode(plain.fields(prof)))
     put "}\n"
   end, prof.stream)
 end

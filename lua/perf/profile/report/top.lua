@@ -11,6 +11,7 @@ local lua_frame = require "perf.profile.lua_frame"
 local memo = require "perf.base.memo"
 local pairs_of = require "perf.base.pairs"
 local text = require "perf.profile.report.frame_names"
+local utf8 = require "perf.base.utf8"
 
 local M = {}
 
@@ -33,10 +34,13 @@ local function tally()
   end
 end
 
-local function sort(rows)
+-- Sort the rows of a table.
+-- @string[opt] by "self" (when not given) or "total"
+function M.sort(rows, by)
+  local first, second = by or "self", by == "total" and "self" or "total"
   table.sort(rows, function(a, b)
-    if a.self ~= b.self then return a.self > b.self end
-    if a.total ~= b.total then return a.total > b.total end
+    if a[first] ~= b[first] then return a[first] > b[first] end
+    if a[second] ~= b[second] then return a[second] > b[second] end
     return a.name < b.name
   end)
   for _, row in ipairs(rows) do row.seen = nil end
@@ -72,7 +76,7 @@ function M.shown(rows, n, more)
 end
 
 -- The name of a frame's function.
-local function function_of(f)
+function M.function_of(f)
   if not lua_frame.is(f) then return f.name end
   local line = f.linedefined or 0
   return table.concat { f.func or "?", " ", f.file or "?", line > 0 and ":" .. line or "" } -- none: a main chunk
@@ -81,7 +85,7 @@ end
 -- A frame's rows in the tables, looked up only once.
 local function rows_of(add_line, add_function)
   return memo(function(f)
-    return { fn = add_function(function_of(f), f), line = lua_frame.is(f) and add_line(f.name, f) }
+    return { fn = add_function(M.function_of(f), f), line = lua_frame.is(f) and add_line(f.name, f) }
   end)
 end
 
@@ -135,18 +139,27 @@ function M.top(prof, n)
       zone.self, zone.total, zone.count = zone.self + weight, zone.total + weight, zone.count + count
     end
   end
-  local total, tables = number(prof.total), { lines = sort(lines), functions = sort(functions), zones = sort(zones) }
+  local top = M.whole(prof, sum)
+  top.lines, top.functions, top.zones = M.sort(lines), M.sort(functions), M.sort(zones)
   -- Without Lua lines (a perf.data file of another program) the table of lines would be that of functions again.
-  local by_line = has_lua(lines) or #functions == 0
-  return setmetatable({ more = M.limit(tables, n), lines = lines, functions = functions, zones = zones, event = prof.event,
-    unit = prof.unit or "", total = total, whole = total > 0 and total or sum, sampled = sum, lost = number(prof.lost),
-    samples = number(prof.sample_count), freq = prof.freq, period = prof.period, requested = prof.requested,
-    n = n, by_line = by_line, method = prof.method, method_reason = prof.method_reason,
-    user_only = prof.user_only, failures = prof.failures }, Top)
+  top.by_line, top.n = has_lua(lines) or #functions == 0, n
+  top.more = M.limit({ lines = lines, functions = functions, zones = zones }, n)
+  return setmetatable(top, Top)
+end
+
+-- The fields of a report's table that describe the whole profile.
+-- @number sum the weight of all samples
+function M.whole(prof, sum)
+  local total = text.number(prof.total)
+  return { event = prof.event, unit = prof.unit or "", total = total, whole = math.max(total, sum), sampled = sum,
+    lost = text.number(prof.lost), samples = text.number(prof.sample_count), freq = prof.freq, period = prof.period,
+    requested = prof.requested, method = prof.method, method_reason = prof.method_reason, user_only = prof.user_only,
+    failures = prof.failures }
 end
 
 -- The first lines of the text: the sum, and remarks on how the stacks were taken.
-local function title(top)
+-- @tab top has the fields of `whole`
+function M.title(top)
   local amount = text.amount(top.total, top.unit)
   local how = top.freq and (" at %d Hz"):format(top.freq)
     or (top.period or 1) ~= 1 and (", one for every %s"):format(text.amount(top.period, top.unit))
@@ -177,27 +190,31 @@ local function title(top)
   return table.concat(lines, "\n")
 end
 
-local function part(top, heading, name)
+-- The text of one table.
+-- @tab top as M.top returns it; `n`: the rows to show
+-- @string heading of the names
+-- @string name "lines", "functions" or "zones"
+function M.part(top, heading, name)
   local rows, cells = top[name], { { "self", "%", "total", "%", heading } }
   local shown, rest = M.shown(rows, top.n, top.more[name])
   for i = 1, shown do
     local row = rows[i]
     cells[i + 1] = { text.amount(row.self, top.unit), text.percent(row.self, top.whole),
-      text.amount(row.total, top.unit), text.percent(row.total, top.whole), text.line(row.name) }
+      text.amount(row.total, top.unit), text.percent(row.total, top.whole), utf8.isolated(text.line(row.name)) }
   end
   if rest then cells[#cells + 1] = { "", "", "", "", rest } end
   return format.align(cells, { true, true, true, true })
 end
 
 function Top.__tostring(top)
-  local parts = { title(top) }
+  local parts = { M.title(top) }
   if #top.lines == 0 then
     parts[2] = "no samples"
     return table.concat(parts, "\n")
   end
-  if top.by_line then parts[2] = part(top, "Lua line", "lines") end
-  if #top.functions > 0 then parts[#parts + 1] = part(top, "function", "functions") end
-  if #top.zones > 0 then parts[#parts + 1] = part(top, "zone", "zones") end
+  if top.by_line then parts[2] = M.part(top, "Lua line", "lines") end
+  if #top.functions > 0 then parts[#parts + 1] = M.part(top, "function", "functions") end
+  if #top.zones > 0 then parts[#parts + 1] = M.part(top, "zone", "zones") end
   return table.concat(parts, "\n\n")
 end
 

@@ -17,18 +17,24 @@ function show(v, label) {
   if (unit(label) === "ns") return time(v);
   return v >= 1000 || Number.isInteger(v) ? Math.round(v).toLocaleString("en") : v.toFixed(2);
 }
+// A head is a text, or [text, the text on phones, where it stands beside each value, and the title].
 function table(head, rows) {
-  const t = el("table"), h = t.appendChild(el("tr"));
-  head.forEach(x => h.appendChild(el("th", x)));
-  rows.forEach(r => { const tr = t.appendChild(el("tr"));
-    r.forEach(x => tr.appendChild(x instanceof Node ? x : el("td", x))); });
+  const t = el("table"), h = t.createTHead().insertRow(), body = t.createTBody(), heads = head.map(x => [].concat(x));
+  for (const [text, , title] of heads) {
+    const th = h.appendChild(el("th", text));
+    th.scope = "col";
+    if (title) th.title = title;
+  }
+  for (const r of rows) {
+    const tr = body.insertRow();
+    r.forEach((x, i) => { tr.appendChild(x instanceof Node ? x : el("td", x)).dataset.head = heads[i][1] || heads[i][0]; });
+  }
   return rows.length ? t : el("p", "none yet", "soft");
 }
 function put(id, node) { $(id).replaceChildren(node); }
 function bar(share) {
-  const td = el("td"), b = td.appendChild(el("span", undefined, "bar"));
-  b.style.width = Math.max(1, 160 * share) + "px";
-  td.style.textAlign = "left"; td.style.width = "170px";
+  const td = el("td", undefined, "share"), b = td.appendChild(el("span", undefined, "bar"));
+  b.style.width = Math.min(100, Math.max(.6, 100 * share)) + "%";
   return td;
 }
 function path(text) { const td = el("td", text, "path"); td.title = text; return td; }
@@ -50,11 +56,12 @@ function draw() {
   if (data.unattributed) shares.push(["unattributed: nginx itself, and Lua that no hook knows", data.unattributed[chosen]]);
   put("shares", table([chosen, "total", "share", ""],
     shares.map(([n, v]) => [path(n), show(v, chosen), percent(v, whole), bar(whole ? v / whole : 0)])));
-  put("routes", table(["route", "requests", ...counted.flatMap(l => [l, "99 % below"])],
+  put("routes", table(["route", "requests", ...counted.flatMap(l => [l, ["p99", l + " p99", "99 % of the requests are below"]])],
     routes.map(r => [path(r.name), r.requests.toLocaleString("en"),
       ...counted.flatMap(l => [show(r.requests ? r.sum[l] / r.requests : 0, l), show(r.p99[l], l)])])));
   const phases = data.phases.filter(p => routes.some(r => r.phases[p]));
-  put("phases", table(["route, " + chosen + " per request", ...phases], routes.map(r =>
+  $("phases_of").textContent = "Phases, " + chosen + " per request";
+  put("phases", table(["route", ...phases], routes.map(r =>
     [path(r.name), ...phases.map(p => r.phases[p] ? show(r.phases[p][chosen] / r.requests, chosen) : "")])));
   put("slow", table(["request", "when", "status", "took", ...counted], data.slow.map(s =>
     [path(s.method + " " + s.uri), new Date(1000 * s.at).toLocaleTimeString(), s.status, (1000 * s.seconds).toFixed(0) + " ms",
@@ -74,6 +81,7 @@ function link() {
 function drawWaits() {
   $("waits").hidden = !data.waits;
   $("blocked").hidden = !data.blocked;
+  $("heap").hidden = !data.heap;
   if (data.waits) {
     const names = data.routes.map(r => r.name);
     options($("route"), ["", ...names], ["all", ...names]);
@@ -85,7 +93,7 @@ function drawWaits() {
   if (data.blocked) put("blockedrows", table(["request", "when", "phase", "took", "at", "in the call", "counts"], data.blocked.map(b =>
     [path(b.uri || b.route), new Date(1000 * b.at).toLocaleTimeString(), b.phase, b.wall_ns ? time(b.wall_ns) : "",
       path((Array.isArray(b.lines) ? b.lines : []).join(" < ")), b.call || "",
-      Object.entries(b.counts).map(([l, v]) => l + " " + show(v, l)).join(", ")])));
+      el("td", Object.entries(b.counts).map(([l, v]) => l + " " + show(v, l)).join(", "), "long")])));
 }
 async function load() {
   try {

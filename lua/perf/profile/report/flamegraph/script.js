@@ -1,40 +1,8 @@
-"use strict";
-// The tree comes as numbers in preorder, `stride` of them a node: frame, depth, the node's own weight and samples, and in a difference
-// the other profile's weight and samples. Only what can be seen is drawn, on a canvas of the size of the view: the view scrolls over
-// an empty space of the graph's height.
-const $ = id => document.getElementById(id);
-const data = JSON.parse($("data").textContent), frames = data.frames, stride = data.diff ? 6 : 4;
-const count = data.nodes.length / stride;
-const frame = new Int32Array(count), depth = new Int32Array(count), end = new Int32Array(count), parent = new Int32Array(count);
-
-// One side: weights and samples, added up over what is called; where each node begins.
-function side(offset) {
-  const [own, sum, times, x, next] = [1, 2, 3, 4, 5].map(() => new Float64Array(count));
-  for (let i = count - 1; i >= 0; i--) {
-    own[i] = data.nodes[i * stride + offset];
-    sum[i] += own[i];
-    times[i] += data.nodes[i * stride + offset + 1];
-    if (i) { sum[parent[i]] += sum[i]; times[parent[i]] += times[i]; }
-  }
-  for (let i = 1; i < count; i++) {
-    const p = parent[i];
-    x[i] = x[p] + next[p];
-    next[p] += sum[i];
-  }
-  return {own, sum, times, x, all: sum[0] || 1};
-}
-{
-  const path = [];
-  for (let i = 0; i < count; i++) {
-    frame[i] = data.nodes[i * stride];
-    const d = depth[i] = data.nodes[i * stride + 1];
-    while (path.length > d) end[path.pop()] = i;
-    parent[i] = d ? path[d - 1] : -1;
-    path.push(i);
-  }
-  while (path.length) end[path.pop()] = count;
-}
-const after = side(2), before = data.diff ? side(4) : null;
+// The drawing of the graph and its controls. Only what can be seen is drawn, on a canvas of the size of the view: the view scrolls
+// over an empty space of the graph's height.
+const by_line = parse(data.nodes);
+let by_function = null, by_time = null; // made when they are first asked for
+let {count, frames, frame, depth, end, parent, after, before, hues} = by_line;
 let now = after;
 
 // Colours -----------------------------------------------------------------------------------------------------------------
@@ -42,14 +10,15 @@ const dark = matchMedia("(prefers-color-scheme: dark)"), coarse = matchMedia("(p
 const kinds = {lua: [24, 88, "Lua"], range: [36, 88, "Lua, several lines"], builtin: [54, 78, "Lua's library"], c: [95, 42, "C function"],
   native: [205, 60, "native"], kernel: [350, 62, "kernel"], jit: [270, 45, "compiled code"], state: [0, 0, "not Lua"], zone: [160, 45, "zone"],
   root: [0, 0, ""]};
-const hues = frames.map(f => {
-  let h = 2166136261;
-  for (const c of f.func || f.name) h = Math.imul(h ^ c.codePointAt(0), 16777619);
-  return ((h ^ h >>> 15) >>> 0) / 4294967296;
-});
-const change = i => after.sum[i] / after.all - before.sum[i] / before.all;
+const bytes = data.unit === "bytes"; // of memory, which is compared as it is; counts and times are compared by their shares
+const change = i => bytes ? after.sum[i] - before.sum[i] : after.sum[i] / after.all - before.sum[i] / before.all;
+const signed = d => (d > 0 ? "+" : "") + (bytes ? amount(d) : (100 * d).toFixed(2) + " points");
 let widest = 0;
-if (before) for (let i = 1; i < count; i++) widest = Math.max(widest, Math.abs(change(i)));
+function find_widest() {
+  widest = 0;
+  if (before) for (let i = 1; i < count; i++) widest = Math.max(widest, Math.abs(change(i)));
+}
+find_widest();
 
 function colour(i) {
   const f = frames[frame[i]], k = kinds[f.kind] || kinds.state, v = hues[frame[i]];
@@ -73,6 +42,7 @@ const percent = (v, all) => (all ? 100 * v / all : 0).toFixed(2) + " %";
 const plural = (n, what) => n.toLocaleString("en-US") + " " + what + (n === 1 ? "" : "s");
 
 // Drawing ----------------------------------------------------------------------------------------------------------
+const wide = innerWidth >= 1200; // then the table is shown at first
 const view = $("view"), canvas = $("canvas"), pen = canvas.getContext("2d");
 let zoom = 0, selected = -1, hovered = -1, icicle = true, rows = 1, width = 0, height = 0, rowHeight = 18, letter = 7;
 let pattern = null, hits = null; // hits[f]: whether the frame matches
@@ -100,12 +70,15 @@ function measure() {
   letter = pen.measureText("M").width;
 }
 
-function label(f, room) {
-  const fits = Math.floor((room - 7) / letter);
+// The text in a frame: "parse app.lua:12 50.0%", "parse app.lua:12", "parse:12" or "pa\u2026:12": the line stays.
+function label(f, room, share) {
+  const fits = Math.floor((room - 7) / letter), func = f.func || f.name, line = f.file ? lines(f) : "";
   if (fits < 2) return "";
-  if (f.name.length <= fits) return f.name;
-  if (f.func && f.func.length <= fits) return f.func;
-  return (f.func || f.name).slice(0, fits - 1) + "\u2026";
+  if (f.title.length + 7 <= fits) return f.title + " " + share;
+  if (f.title.length <= fits) return f.title;
+  if (func.length + line.length <= fits) return func + line;
+  const rest = fits - line.length - 1;
+  return rest >= 1 ? func.slice(0, rest) + "\u2026" + line : func.slice(0, fits - 1) + "\u2026";
 }
 
 function box(i) {
@@ -121,7 +94,7 @@ function box(i) {
     pen.lineWidth = i === selected ? 2 : 1;
     pen.strokeRect(x + 1, y + 1, Math.max(w - 3, 1), rowHeight - 3);
   }
-  const text = w > 20 ? label(f, w) : "";
+  const text = w > 20 ? label(f, w, (100 * now.sum[i] / now.all).toFixed(1) + "%") : "";
   if (text) {
     pen.fillStyle = dark.matches ? "#f4f4f6" : "#111";
     pen.fillText(text, x + 4, y + rowHeight / 2);
@@ -134,24 +107,31 @@ function draw() {
   const scale = width / (now.sum[zoom] || 1);
   const deepest = icicle ? (view.scrollTop + height) / rowHeight
     : (Math.max(rows * rowHeight, height) - view.scrollTop) / rowHeight;
+  const specks = [];
   const speck = new Int32Array(rows).fill(-1); // boxes too small to draw share a pixel, which hints at them
   for (let i = zoom; i < end[zoom];) {
     if (depth[i] > deepest) {
       i = end[i];
     } else if (now.sum[i] * scale < .4 && i !== zoom) {
       const px = Math.floor((now.x[i] - now.x[zoom]) * scale);
-      if (now.sum[i] > 0 && px > speck[depth[i]]) {
+      const drawn = now.sum[i] > 0 && px > speck[depth[i]];
+      if (drawn) {
         speck[depth[i]] = px;
-        pen.globalAlpha = hits ? .25 : .6;
-        pen.fillStyle = colour(i);
-        pen.fillRect(px, top_of(i), 1, rowHeight - 1);
-        pen.globalAlpha = 1;
+        specks.push(i, px);
       }
-      i = end[i];
+      i = drawn ? i + 1 : end[i]; // what the first one of a pixel calls shows how deep the stacks are
     } else {
       box(i++);
     }
   }
+  pen.globalAlpha = hits ? .25 : .6;
+  const colours = [], down = icicle ? 1 : -1, top = top_of(zoom) - down * depth[zoom] * rowHeight; // asked for once: there are many
+  for (let k = 0; k < specks.length; k += 2) {
+    const i = specks[k];
+    pen.fillStyle = before ? colour(i) : colours[frame[i]] ||= colour(i);
+    pen.fillRect(specks[k + 1], top + down * depth[i] * rowHeight, 1, rowHeight - 1);
+  }
+  pen.globalAlpha = 1;
 }
 let pending = 0;
 const redraw = () => { pending ||= requestAnimationFrame(() => { pending = 0; draw(); }); };
@@ -164,11 +144,9 @@ function facts(i) {
   if (end[i] > i + 1 && i) list.push("itself " + amount(now.own[i]));
   list.push(plural(now.times[i], "sample"));
   if (before) {
-    const d = 100 * change(i);
     list.push(`before ${amount(before.sum[i])} (${percent(before.sum[i], before.all)}), after ${amount(after.sum[i])} ` +
-      `(${percent(after.sum[i], after.all)}): ${d > 0 ? "+" : ""}${d.toFixed(2)} points`);
+      `(${percent(after.sum[i], after.all)}): ${signed(change(i))}`);
   }
-  if (f.file) list.push(f.file + (f.line ? ":" + f.line : ""));
   if (f.module) list.push(f.module);
   return list;
 }
@@ -176,7 +154,7 @@ function facts(i) {
 function describe(into, i) {
   into.textContent = "";
   const name = document.createElement("b"), rest = document.createElement("span");
-  name.textContent = frames[frame[i]].name;
+  name.textContent = frames[frame[i]].title;
   rest.textContent = facts(i).join(" \u00b7 ");
   into.append(name, rest);
 }
@@ -218,6 +196,7 @@ function changed() {
   $("reset").disabled = !zoom && !pattern;
   tell();
   redraw();
+  remember();
 }
 
 function show(i) {
@@ -259,13 +238,15 @@ function search(text) {
     }
   }
   if (pattern) {
-    hits = frames.map(f => pattern.test(f.name));
+    hits = frames.map(f => pattern.test(f.name) || pattern.test(f.title));
     let share = 0;
     for (let i = 1; i < count;) {
       if (hits[frame[i]]) { share += now.sum[i]; i = end[i]; } else i++;
     }
     $("matched").textContent = percent(share, now.all);
   }
+  chosen = -1;
+  panel();
   changed();
 }
 
@@ -284,6 +265,7 @@ function flip() {
   $("flip").title = icicle ? "Put the root at the bottom (i)" : "Put the root at the top (i)";
   view.scrollTop = icicle ? 0 : rows * rowHeight;
   redraw();
+  remember();
 }
 
 function reset() {
@@ -299,6 +281,28 @@ function widths(which) {
   $("side").textContent = now === after ? "Widths: after" : "Widths: before";
   search($("search").value);
 }
+
+// Show a tree: "line" has a node for each line of a function, "function" one for all its lines; "time" has the calls in the order
+// of their times.
+let shape = "line";
+function show_as(name) {
+  const was_before = before && now === before;
+  shape = name;
+  if (name === "function") by_function ||= merged(by_line);
+  if (name === "time") by_time ||= parse(data.moments, true);
+  ({count, frames, frame, depth, end, parent, after, before, hues} = {line: by_line, function: by_function, time: by_time}[name]);
+  now = was_before ? before : after;
+  zoom = 0; selected = hovered = -1;
+  find_widest();
+  $("merge").textContent = name === "function" ? "By function" : "By line";
+  $("time").setAttribute("aria-pressed", name === "time");
+  const lost = name === "time" && data.moments_lost;
+  $("subtitle").textContent = data.subtitle + (lost ? ` \u00b7 the last ${plural(lost, "sample")} not kept one by one` : "");
+  measure();
+  search($("search").value);
+}
+const merge = () => show_as(shape === "function" ? "line" : "function");
+const in_time = () => { if (data.moments) show_as(shape === "time" ? "line" : "time"); };
 
 function sibling(i, step) {
   const list = [];
@@ -329,7 +333,7 @@ const keys = {
     if (zoom) zoom_to(parent[zoom]);
     else reset();
   },
-  i: flip, 0: reset, n: next_match,
+  i: flip, m: merge, o: in_time, c: i => copy(hovered >= 0 ? hovered : i), t: toggle_panel, 0: reset, n: next_match,
   "/": () => $("search").focus(),
 };
 
@@ -374,6 +378,9 @@ canvas.addEventListener("click", event => {
 view.addEventListener("scroll", redraw);
 $("search").addEventListener("input", event => search(event.target.value));
 $("flip").addEventListener("click", flip);
+$("merge").addEventListener("click", merge);
+$("time").addEventListener("click", in_time);
+$("table").addEventListener("click", toggle_panel);
 $("reset").addEventListener("click", reset);
 $("keys").addEventListener("click", () => help($("help").hidden));
 $("side").addEventListener("click", () => { widths(now === after ? before : after); measure(); });
@@ -406,8 +413,12 @@ $("subtitle").textContent = data.subtitle;
 $("flip").textContent = "Flame";
 $("flip").title = "Put the root at the bottom (i)";
 $("side").hidden = !before;
+$("time").hidden = $("time_key").hidden = !data.moments;
 $("side").textContent = "Widths: after";
 legends();
+$("panel").hidden = !wide;
+$("table").setAttribute("aria-expanded", !$("panel").hidden);
+panel();
 measure();
 tell();
 draw();

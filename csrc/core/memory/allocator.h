@@ -1,0 +1,78 @@
+/* Wraps the allocator of a Lua state. A Lua state calls its allocator for each block of memory; while it is wrapped, a struct
+ * pf_allocator counts all blocks exactly, and shows some of them to watchers.
+ *
+ * A block that is made larger or smaller counts as freed and allocated anew, as the interpreter's own count has it. */
+#ifndef PF_ALLOCATOR_H
+#define PF_ALLOCATOR_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/thread.h"
+
+/* The interpreter's type of an allocator's function. */
+typedef void *pf_allocate(void *ud, void *block, size_t old_size, size_t size);
+
+struct pf_registers;
+
+struct pf_blocks {
+	uint64_t bytes, blocks; /* that were allocated */
+	uint64_t freed_bytes, freed_blocks;
+};
+
+/* Sees the block with which the sum of the sizes of all blocks since now reaches `left` bytes. */
+struct pf_watcher {
+	struct pf_watcher *next;
+	double left; /* the functions below set it anew; INFINITY: it sees none */
+	int is_seen; /* the block that is being allocated */
+	int wants_freed; /* it sees each block that is freed */
+	/* Before the allocation, since the old block may be the interpreter's own stack; and after it, if it was not refused. */
+	void (*will_give)(struct pf_watcher *w, const struct pf_registers *r, const void *old, size_t size);
+	void (*gave)(struct pf_watcher *w, void *block, size_t size);
+	void (*freed)(struct pf_watcher *w, const void *block);
+};
+
+/* It is never freed: the program may have noted it as the state's allocator, and may call it later, even in other threads for other
+ * Lua states. So only the calls of one thread are counted. */
+struct pf_allocator {
+	pf_allocate *next; /* the allocator that it calls; this member and the next one never change */
+	void *next_ud;
+	struct pf_allocator *older; /* of the same state */
+	atomic_uint thread; /* pf_thread_token of the thread that is counted: the one that used it last */
+	uint32_t generation; /* pf_fork_generation of the process whose watchers these are */
+	struct pf_watcher *watchers;
+	uint32_t users; /* watchers, and those that need the counts */
+	struct pf_blocks given;
+};
+
+/* The lua_Alloc function of a struct pf_allocator, which is its `ud`. */
+pf_allocate pf_allocator_call;
+
+void pf_allocator_claim_anew(struct pf_allocator *in);
+
+/* From now on the calls of the calling thread are counted. In the child of a fork it has no watchers. */
+static inline void pf_allocator_claim(struct pf_allocator *in)
+{
+	if (atomic_load_explicit(&in->thread, memory_order_relaxed) != pf_thread_token())
+		pf_allocator_claim_anew(in);
+}
+
+/* Reads some of the counts, as differences from those when it was made. */
+struct pf_block_reader {
+	struct pf_allocator *in; /* NULL: it is closed */
+	struct pf_blocks from;
+	uint64_t opened_ns;
+	uint32_t generation; /* the allocator's when it was made */
+	uint32_t n;
+	uint16_t at[]; /* the offset of each field of struct pf_blocks */
+};
+
+/* Fill n values, each at its place of values[i * stride]. Returns the time since it was made, which the values are of, or 0: it is
+ * closed. */
+uint64_t pf_block_reader_read(const struct pf_block_reader *b, uint64_t *values, unsigned stride);
+
+void pf_allocator_watch(struct pf_allocator *in, struct pf_watcher *w);
+void pf_allocator_unwatch(struct pf_allocator *in, struct pf_watcher *w); /* idempotent */
+
+#endif

@@ -1,0 +1,38 @@
+-- A Heap and a HeapDifference as text.
+local format = require "perf.base.format"
+
+local M = {}
+
+local ROWS = 10
+
+local function signed(v) return (v > 0 and "+" or v < 0 and "-" or "") .. format.commas(math.abs(v)) end
+
+local function table_of(head, list, cells, right)
+  local lines = { head }
+  for i, row in ipairs(list) do lines[i + 1] = cells(row) end
+  return format.align(lines, right)
+end
+
+function M.heap(heap)
+  local types = table_of({ "bytes", "objects", "type" }, heap:types(), function(row)
+    return { format.commas(row.bytes), row.count and format.commas(row.count) or "", row.type }
+  end, { true, true })
+  local head = ("%s bytes in %s\n\n%s"):format(format.commas(heap.total), format.count(heap.objects, "object"), types)
+  if not rawget(heap, "snapshot") then return head end -- it is closed
+  local paths = table_of({ "retained", "shared", "path", "" }, heap:paths(ROWS), function(row)
+    return { format.commas(row.retained), format.commas(row.shared), row.path, row.what }
+  end, { true, true })
+  return head .. "\n\n" .. paths
+end
+
+function M.difference(difference)
+  local types = table_of({ "bytes", "objects", "type" }, difference.types, function(row)
+    return { signed(row.bytes), row.count and signed(row.count) or "", row.type }
+  end, { true, true })
+  local paths = table_of({ "change", "before", "after", "path", "" }, difference.paths, function(row)
+    return { signed(row.bytes), format.commas(row.before), format.commas(row.after), row.path, row.what }
+  end, { true, true, true })
+  return ("%s bytes\n\n%s\n\n%s"):format(signed(difference.total), types, paths)
+end
+
+return M

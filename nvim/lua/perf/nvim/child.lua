@@ -1,0 +1,43 @@
+-- Runs in the Neovim that `:Perf startup` starts, before its configuration: profiles it until it has started, writes the profile
+-- and the places of its files, and quits. The file returns a function, since this plugin is not in its 'runtimepath' yet.
+local WAIT = 200 -- ms after the last event of the start, for what plugins do just after it
+
+return function(paths, here, out, opts)
+  local uv = vim.uv or vim.loop
+  local begun, prepared = uv.hrtime(), nil
+  package.path, package.cpath = paths[1], paths[2]
+  local function write(path, value)
+    local file = assert(io.open(path, "w"))
+    file:write(value)
+    file:close()
+  end
+  local ok, failure = pcall(function()
+    local p = assert(require "perf".profiler(opts))
+    assert(p:start())
+    prepared = uv.hrtime()
+    local done
+    local function finish()
+      if done then return end
+      done = true
+      local stopped, why = pcall(function()
+        local prof = assert(p:stop())
+        assert(prof:save(out .. "/profile.json"))
+        write(out .. "/places.json", vim.fn.json_encode {
+          places = dofile(here .. "/plugins.lua").places(), preparation_ms = (prepared - begun) / 1e6,
+        })
+      end)
+      if not stopped then write(out .. "/failure", tostring(why)) end
+      vim.cmd "qall!"
+    end
+    -- Without a user interface, there is no UIEnter.
+    vim.api.nvim_create_autocmd({ "VimEnter", "UIEnter" }, {
+      callback = function(event)
+        if event.event == "UIEnter" or #vim.api.nvim_list_uis() == 0 then vim.defer_fn(finish, WAIT) end
+      end,
+    })
+  end)
+  if not ok then
+    write(out .. "/failure", tostring(failure))
+    vim.cmd "qall!"
+  end
+end
