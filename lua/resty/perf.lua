@@ -377,7 +377,7 @@ end
 -- @treturn Profile @fails "EINVAL" unless `heap` is on; "EBUSY" while it is being made already
 function M.live_heap(route, pause)
   local prof, message, code = live_heap.profile(pause)
-  if prof and route then prof = profiles.of_route(prof, route, pause) end
+  if prof and route then prof = prof:zone(route, pause) end
   return prof, message, code
 end
 

@@ -40,5 +40,9 @@ describe("a profile of nginx from outside, with resty.perf", function()
       most[route] = nil
     end
     assert.is_nil(next(most), text)
+    -- Files have the routes too, and one of them can be selected.
+    for line in prof:zone("/three"):folded():gmatch "[^\n]+" do assert.equal("/three;", line:sub(1, 7)) end
+    assert.matches("\nuser 1;[^\n]+ %d+\n", "\n" .. prof:folded())
+    assert.equal(calls["/three"], prof:zone("/three").total)
   end)
 end)

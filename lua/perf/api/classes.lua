@@ -197,6 +197,7 @@ return {
     { "callees", "(name, [options])", "The callees of a function, as a tree." },
     { "annotate", "([file], [options])", "The lines of a source file with their weights." },
     { "samples", "()", "Every different stack, the heaviest first." },
+    { "zone", "(name)", "The samples of one zone, as a Profile." },
     { "timeline", "()", "The single samples, in the order of their times." },
     { "diff", "(before, [n])", "Compare a profile with an earlier one of the same event." },
     { "folded", "([path])", "Write a profile as folded stacks." },

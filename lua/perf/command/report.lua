@@ -3,6 +3,7 @@ local attempt = require "perf.base.attempt"
 local checks = require "perf.api.check"
 local copy = require "perf.base.copy"
 local formats = require "perf.profile.report.formats"
+local keys = require "perf.base.keys"
 local input = require "perf.command.input"
 local terminal = require "perf.command.terminal"
 
@@ -22,6 +23,7 @@ M.options = {
     arg = "FILE" },
   { "lines", "integer", "rows of each table (20), of a tree (50)", short = "n", arg = "N", least = 1 },
   input.event,
+  { "zone", "string", "only the samples of one zone: of one route, in a profile of nginx", short = "z", arg = "NAME" },
   { "diff", "string", "compare with an earlier profile, also of the program before an edit: which lines take a larger or smaller "
     .. "share, or more or less memory", short = "d", arg = "FILE", excludes = { "tree", "sandwich" } },
   { "tree", "boolean", "the calls as a tree", excludes = { "sandwich" } },
@@ -64,6 +66,18 @@ local function format_of(opts)
   return found
 end
 
+-- The part of each profile that --zone names; or nil and the error.
+local function in_zone(list, name)
+  local found, any = {}, {}
+  for i, prof in ipairs(list) do
+    found[i] = prof:zone(name)
+    for _, zone in ipairs(prof:top().zones) do any[zone.name] = true end
+  end
+  if any[name] then return found end
+  local known = checks.enumerate(keys(any))
+  return nil, ("no sample is in the zone '%s'; the profile has %s"):format(name, known ~= "" and known or "no zones")
+end
+
 -- A report as text, or into the file.
 local function write(prof, format, opts, before)
   if format == "flamegraph" then return prof:flamegraph(opts.output, { diff = before }) end
@@ -102,10 +116,15 @@ local function show(opts, words)
   if format and tree then return nil, "--tree and --sandwich are text, not another format", "USAGE" end
   local list, path = input.open(opts.input or words[1], opts.event, opts.diff and " (--diff OLD NEW compares two files)")
   local before
+  if opts.zone then
+    list, wrong = in_zone(list, opts.zone)
+    if not list then return nil, wrong, "USAGE" end
+  end
   if opts.diff then
     if format and format ~= "flamegraph" then return nil, "a difference is a table or a flame graph (--html)", "USAGE" end
     before, wrong = earlier(list, path, opts)
     if not before then return nil, wrong, "USAGE" end
+    for i, prof in ipairs(before) do before[i] = opts.zone and prof:zone(opts.zone) or prof end
   end
   if not format then return try(print_tables(list, opts, before)) and 0 end
   if #list > 1 then

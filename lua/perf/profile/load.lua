@@ -58,11 +58,17 @@ local function frames_of(list, pause)
   return frames
 end
 
+-- The frames of a sample, the innermost first; and the name of its zone, or nil.
 local function stack_of(ids, frames, i)
   expect(type(ids) == "table", ("sample %d is not a list"):format(i))
   local stack, depth = {}, #ids
   for k = 1, depth do
     stack[depth + 1 - k] = expect(frames[(tonumber(ids[k]) or -1) + 1], ("sample %d has a frame that does not exist"):format(i))
+  end
+  local outermost = stack[depth]
+  if outermost and outermost.kind == "zone" then
+    stack[depth] = nil
+    return stack, outermost.name
   end
   return stack
 end
@@ -118,14 +124,16 @@ local function from_speedscope(t, pause)
   expect(type(p) == "table" and p.type == "sampled", "its profile is not a sampled one")
   expect(type(p.samples) == "table" and type(p.weights) == "table" and #p.samples == #p.weights, "samples and weights differ")
   local scale = units[p.unit] or 1
-  local zones, zone, counts = list_of(p.zones, "zones"), list_of(p.zone, "zone"), list_of(p.counts, "counts")
+  local counts = list_of(p.counts, "counts")
+  local labels, label = list_of(p.zones, "zones"), list_of(p.zone, "zone") -- of luaperf 0.1
   local allocated, allocated_counts = list_of(p.allocated, "allocated"), list_of(p.allocated_counts, "allocated_counts")
   local list, sum, samples = {}, 0, 0
   for i, ids in ipairs(p.samples) do
     local weight = expect(number(p.weights[i]), ("weight %d is not a number of at least 0"):format(i)) * scale
-    local label = zones[(tonumber(zone[i]) or 0) + 1]
-    list[i] = { stack = stack_of(ids, frames, i), weight = weight, count = whole(counts[i]) or 1,
-      zone = type(label) == "string" and label ~= "" and label or nil, allocated = number(allocated[i]),
+    local stack, zone = stack_of(ids, frames, i)
+    zone = zone or labels[(tonumber(label[i]) or 0) + 1]
+    list[i] = { stack = stack, weight = weight, count = whole(counts[i]) or 1,
+      zone = type(zone) == "string" and zone ~= "" and zone or nil, allocated = number(allocated[i]),
       allocated_count = number(allocated[i]) and (whole(allocated_counts[i]) or 1) }
     sum, samples = sum + weight, samples + list[i].count
     if pause then pause() end

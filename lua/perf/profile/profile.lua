@@ -11,6 +11,7 @@ local pairs_of = require "perf.base.pairs"
 local argument = require "perf.base.argument"
 local strict = require "perf.api.strict"
 local core = require "perf.core"
+local copy = require "perf.base.copy"
 local keys = require "perf.base.keys"
 local formats = require "perf.profile.report.formats"
 local plain = require "perf.profile.report.plain"
@@ -53,6 +54,30 @@ end
 -- of the event's count, in the profile's unit; `count` its samples; `zone` the label of `perf.zone` in which it ran, or nil; for
 -- heap, `allocated` and `allocated_count` the same of all that it allocated, freed or not
 function Profile:samples() return self.list end
+
+--- The samples of one zone, as a Profile. Its `total` is the sum of their weights. The other fields are those of this Profile;
+-- the single samples of a `timeline` are left out.
+--
+--     print(prof:zone "parse")
+--
+-- @tparam string name the zone; in nginx the route, as `Profile:top` shows it
+-- @treturn Profile without samples if there is no such zone
+-- @since 0.2.0
+function Profile:zone(name, pause) -- pause: as in Profile.new
+  if type(name) ~= "string" then argument.raise_in_method("zone", "string expected, got " .. type(name), 2) end
+  local fields, list = copy(self), {}
+  fields.total, fields.sample_count = 0, 0
+  for _, samples in ipairs { self.list, self.freed } do
+    for _, sample in ipairs(samples) do
+      if sample.zone == name then
+        list[#list + 1] = sample
+        fields.total, fields.sample_count = fields.total + sample.weight, fields.sample_count + sample.count
+      end
+      if pause then pause() end
+    end
+  end
+  return Profile.new(fields, list, nil, pause)
+end
 
 local nowhere = { { name = "(unsampled)", func = "(unsampled)", kind = "state" } }
 
@@ -99,7 +124,7 @@ end
 
 Profile.totable, Profile.json = plain.totable, plain.json
 
-argument.check_methods(Profile, "Profile", "samples timeline save totable json " .. table.concat(keys(modules), " "))
+argument.check_methods(Profile, "Profile", "samples zone timeline save totable json " .. table.concat(keys(modules), " "))
 
 -- The table of `top`.
 function Profile:__tostring() return tostring(self:top()) end

@@ -12,7 +12,6 @@ local live_heap = require "resty.perf.live_heap"
 local keys_of = require "perf.base.keys"
 local checks = require "perf.api.check"
 local clients = require "resty.perf.clients"
-local profiles = require "resty.perf.profiles"
 local slices = require "resty.perf.slices"
 local slow = require "resty.perf.slow"
 
@@ -188,8 +187,7 @@ local function flame(perf, args, secret)
   local called, prof, message, code = pcall(perf.profile, event, seconds, opts)
   if not called then return refuse(400, argument.why(prof)) end
   if not prof then return refuse(STATUS_OF[code] or 500, message) end
-  local pause = slices.pausing()
-  send_profile(form == "folded" and profiles.with_routes(prof, pause) or prof, form, "profile", pause)
+  send_profile(prof, form, "profile", slices.pausing())
 end
 
 local function waiting(perf, args, secret)
@@ -240,7 +238,7 @@ local function heap(perf, args, secret)
     if prof then prof = live_heap.growth(before, prof, pause) end
   end
   if not prof then return refuse(code == "EINVAL" and 503 or STATUS_OF[code] or 500, message) end
-  send_profile(args.heap == "folded" and profiles.with_routes(prof, pause) or prof, args.heap, "heap", pause)
+  send_profile(prof, args.heap, "heap", pause)
 end
 
 local DENIED = "this address may not see the page: see the option `from` of perf.status and perf.metrics"

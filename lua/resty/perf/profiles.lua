@@ -266,35 +266,6 @@ local function profile_workers(event, seconds, pid, dict, routes, opts)
   return profiles[2] and merge(profiles) or profiles[1]
 end
 
--- The samples of one route.
-function M.of_route(prof, route, pause)
-  local fields, list = copy(prof), {}
-  fields.total, fields.sample_count = 0, 0
-  for sample in each_sample(prof) do
-    if sample.zone == route then
-      list[#list + 1] = sample
-      fields.total, fields.sample_count = fields.total + sample.weight, fields.sample_count + sample.count
-    end
-    if pause then pause() end
-  end
-  return Profile.new(fields, list, nil, pause)
-end
-
--- The profile with each sample's route as its outermost frame, for formats without zones.
-function M.with_routes(prof, pause)
-  local list = {}
-  for i, sample in ipairs(prof:samples()) do
-    list[i] = sample
-    if sample.zone then
-      list[i] = copy(sample)
-      list[i].stack = copy(sample.stack)
-      table.insert(list[i].stack, { name = sample.zone, func = sample.zone, kind = "state" })
-    end
-    pause()
-  end
-  return Profile.new(copy(prof), list, nil, pause)
-end
-
 local check = checks.options "resty.perf.profile"
 
 -- Profile this worker, another one, or all.
@@ -325,7 +296,7 @@ function M.profile(event, seconds, opts, dict, routes)
   else
     return nil, "other workers cannot be profiled before perf.start", "EINVAL"
   end
-  if prof and opts.route then prof = M.of_route(prof, opts.route, slices.pausing()) end
+  if prof and opts.route then prof = prof:zone(opts.route, slices.pausing()) end
   return prof, message, code
 end
 

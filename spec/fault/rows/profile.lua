@@ -85,6 +85,7 @@ method("Profile", sampled, {
   new = function(h) return h.prof.new({}, {}) end,
   perf_data = file(function(h) return h.prof:perf_data(out) end),
   pprof = file(function(h) return h.prof:pprof(out) end),
+  zone = function(h) return h.prof:zone "(timer)" end,
   samples = function(h) return h.prof:samples() end,
   save = file(function(h) return h.prof:save(out .. ".json") end),
   totable = function(h) return h.prof:totable() end,

@@ -34,6 +34,14 @@ describe("perf.profile.report.folded", function()
     end
   end)
 
+  it("begins the stack of a sample with its zone", function()
+    local content = profiles.program():folded()
+    assert.equal("input;app.lua:40 main chunk;app.lua:31 main;app.lua:14 parse;string.find 20000000",
+      content:match "[^\n]*string.find[^\n]*")
+    local odd = profiles.new { { weight = 3, zone = "a;b" }, { weight = 2, zone = "", "app.lua:1 main chunk" } }
+    assert.equal("a\\x3bb 3\n(no name);app.lua:1 main chunk 2\n", odd:folded())
+  end)
+
   it("of a profile without samples is empty", function()
     assert.equal("", profiles.empty():folded())
     assert.same({}, folded.decode "")

@@ -44,6 +44,19 @@ describe("perf.profile.report.perf_data", function()
     end)
   end)
 
+  it("has a sample's zone as the outermost frame", function()
+    requires { ext = "symbols" }
+    with_perf_data(profiles.new { { weight = 3, zone = "a" }, { weight = 2, zone = "a", "app.lua:1 main chunk" } }, function(path)
+      local function named(_, sample)
+        local names = {}
+        for i, frame in ipairs(sample.stack) do names[i] = frame.name end
+        return table.concat(names, " < ") .. " " .. sample.weight
+      end
+      local samples = assert(load.all(path))[1]:samples()
+      assert.same({ "a 3", "app.lua:1 main chunk < a 2" }, { named(1, samples[1]), named(2, samples[2]) })
+    end)
+  end)
+
   it("of a profile without samples has none", function()
     with_perf_data(profiles.empty(), function(path)
       local list = assert(load.all(path))

@@ -47,8 +47,18 @@ describe("perf.profile.report.speedscope", function()
     local t = decode(profiles.program())
     local names = {}
     for i, id in ipairs(t.profiles[1].samples[2]) do names[i] = t.shared.frames[id + 1].name end
-    assert.same({ "app.lua:40 main chunk", "app.lua:31 main", "app.lua:14 parse", "string.find" }, names)
+    assert.same({ "input", "app.lua:40 main chunk", "app.lua:31 main", "app.lua:14 parse", "string.find" }, names)
     assert.equal(20e6, t.profiles[1].weights[2])
+  end)
+
+  it("reads the zones of files that have them in a field of their own", function()
+    util.with_tmpname(function(path)
+      util.write_file(path, [==[{"shared":{"frames":[{"name":"f"}]},"profiles":[{"type":"sampled","samples":[[0],[0]],
+        "weights":[1,2],"zones":["","input"],"zone":[0,1]}],"lua_perf":{"event":"cycles"}}]==])
+      local samples = assert(load.all(path))[1]:samples()
+      assert.same({ 1, 2, "input" }, { #samples[1].stack, samples[2].weight, samples[2].zone })
+      assert.is_nil(samples[1].zone)
+    end)
   end)
 
   it("is the same after it is written and read", function()

@@ -1,4 +1,5 @@
--- Folded stacks: one line for each, `outermost;...;innermost weight`, the input of flame graph tools.
+-- Folded stacks: one line for each, `outermost;...;innermost weight`, the input of flame graph tools. The zone of a
+-- sample is its outermost frame.
 --
 -- In a frame's name, characters of the format are escaped: `;` is \x3b, an end of line \n or \r, and the backslash \\. Bytes that
 -- are not valid UTF-8 are written as \xNN. `decode` restores the names.
@@ -31,15 +32,20 @@ end
 function M.folded(prof, path)
   return file.deliver(path, "folded", function(put, pause)
     local names = memo(function(frame) return encode(frame.name) end)
+    local zones = memo(encode)
     -- Make no string of a single stack: they are similar, and LuaJIT's string table is slow with similar strings.
     local parts, n = {}, 0
     for _, sample in ipairs(prof:samples()) do
-      local stack, depth = sample.stack, #sample.stack
+      local stack, depth, zone = sample.stack, #sample.stack, sample.zone
+      if zone then
+        parts[n + 1], parts[n + 2] = zones[zone], depth > 0 and ";" or ""
+        n = n + 2
+      end
       for i = depth, 1, -1 do
         parts[n + 1], parts[n + 2] = names[stack[i]], i > 1 and ";" or ""
         n = n + 2
       end
-      parts[n + 1], parts[n + 2] = depth > 0 and "" or "(no stack)", (" %.0f\n"):format(text.number(sample.weight))
+      parts[n + 1], parts[n + 2] = (depth > 0 or zone) and "" or "(no stack)", (" %.0f\n"):format(text.number(sample.weight))
       n = n + 2
       if n >= 1024 then
         put(table.concat(parts, "", 1, n))

@@ -2,9 +2,9 @@
 --
 -- perf has only addresses, and looks up their names in files. So each frame gets a separate address in a file of symbols, which
 -- is written beside the perf.data file (PATH.symbols), and which the perf.data file shows as mapped. Each stack is one sample,
--- with its weight as the period and its frames as the call chain. So perf's sum is the event's count, but its number of samples
--- is the number of different stacks. Keep the two files together; if they are moved, pass the new prefix of the path to perf:
--- --symfs.
+-- with its weight as the period, and its zone and its frames as the call chain. So perf's sum is the event's count, but its
+-- number of samples is the number of different stacks. Keep the two files together; if they are moved, pass the new prefix of
+-- the path to perf: --symfs.
 local argument = require "perf.base.argument"
 local attempt = require "perf.base.attempt"
 local core = require "perf.core"
@@ -42,18 +42,23 @@ local function records_of(prof)
   local names, address = addresses()
   local blocks, parts, n = {}, {}, 0
   local who = core.bytes("44", prof.pid or 0, prof.tid or prof.pid or 0)
-  local none = { { name = "(no stack)" } }
+  local none, no_frames = { { name = "(no stack)" } }, {}
+  local zones = memo(function(zone) return address[{ name = zone }] end)
   -- Caches of repeated parts. No string is made of a single record: LuaJIT's string table is slow with similar strings.
   local head = memo(function(depth) return core.bytes("422", SAMPLE, USER, 56 + 8 * depth) end)
   local chain = memo(function(depth) return core.bytes("88", depth + 1, CONTEXT_USER) end)
   for i, sample in ipairs(prof:samples()) do
-    local stack = #sample.stack > 0 and sample.stack or none
+    local zone = sample.zone and zones[sample.zone]
+    local stack = #sample.stack > 0 and sample.stack or zone and no_frames or none
     local depth = math.min(#stack, MOST)
-    parts[n + 1], parts[n + 2], parts[n + 3], parts[n + 4] = head[depth], address[stack[1]], who, core.bytes("8", i)
-    parts[n + 5], parts[n + 6] = core.bytes("8", math.floor(text.number(sample.weight))), chain[depth]
+    local all = depth + (zone and 1 or 0)
+    parts[n + 1], parts[n + 2], parts[n + 3] = head[all], depth > 0 and address[stack[1]] or zone, who
+    parts[n + 4], parts[n + 5] = core.bytes("8", i), core.bytes("8", math.floor(text.number(sample.weight)))
+    parts[n + 6] = chain[all]
     n = n + 6
     for k = 1, depth do parts[n + k] = address[stack[k]] end
-    n = n + depth
+    parts[n + all] = zone or parts[n + all]
+    n = n + all
     if n >= 32768 then
       blocks[#blocks + 1] = table.concat(parts, "", 1, n)
       n = 0

@@ -1,17 +1,17 @@
 -- speedscope's file format, as a "sampled" profile. luaperf also stores profiles in this format: data that speedscope does not
--- know (a frame's kind, counts, zones, totals) is in additional fields, which speedscope ignores.
+-- know (a frame's kind, counts, totals) is in additional fields, which speedscope ignores.
 --
 --     {"$schema": ..., "exporter": "lua-perf ...", "name": event, "activeProfileIndex": 0,
 --      "shared": {"frames": [{"name", "file", "line", "func", "linedefined", "kind", "module", "address"}, ...]},
 --      "profiles": [{"type": "sampled", "name", "unit", "startValue": 0, "endValue": sum,
 --                    "samples": [[frame, ...], ...], "weights": [...],
---                    "counts": [...], "allocated": [...], "allocated_counts": [...],
---                    "zones": [name or "", ...], "zone": [number, ...]}],
+--                    "counts": [...], "allocated": [...], "allocated_counts": [...]}],
 --      "lua_perf": {"event", "unit", "total", "lost", "sample_count", "freq", "period", "requested", "started",
 --                   "duration_ns", "pid", "tid", "comm", "method", "method_reason", "user_only", "failures",
 --                   "sources": {file: digest, see perf.profile.source}}}
 --
--- Frames are numbered from 0; a stack begins with its outermost frame.
+-- Frames are numbered from 0; a stack begins with its outermost frame. The zone of a sample is a frame of the kind "zone" before
+-- all others.
 local file = require "perf.base.file"
 local json = require "perf.base.json"
 local memo = require "perf.base.memo"
@@ -69,10 +69,15 @@ end
 
 local function samples_of(put, pause, samples)
   local frames, index = numbering()
+  local zones = memo(function(zone) return index[{ name = zone, kind = "zone" }] end)
   put '"profiles":[{"type":"sampled","samples":['
   list(put, pause, #samples, function(i, parts, k)
     local stack = samples[i].stack
     local before = "["
+    if samples[i].zone then
+      parts[k + 1], parts[k + 2] = before, zones[samples[i].zone]
+      k, before = k + 2, ","
+    end
     for at = #stack, 1, -1 do
       parts[k + 1], parts[k + 2] = before, index[stack[at]]
       k, before = k + 2, ","
@@ -90,12 +95,6 @@ local function samples_of(put, pause, samples)
     put '],"allocated_counts":['
     values(put, pause, #samples, function(i) return number(samples[i].allocated_count) end)
   end
-  local zones, zone = numbering()
-  local none = zone[""]
-  put '],"zone":['
-  values(put, pause, #samples, function(i) return samples[i].zone and zone[samples[i].zone] or none end)
-  put '],"zones":['
-  values(put, pause, #zones, function(i) return json.encode(text.utf8(zones[i])) end)
   put "],"
   return frames
 end

@@ -1,0 +1,63 @@
+-- The samples of one zone as a Profile, and what luaperf report --zone shows.
+local profiles = require "spec.support.profiles"
+local util = require "spec.support.util"
+
+describe("Profile:zone", function()
+  it("has the samples of the zone, and their sum as its total", function()
+    local whole = profiles.program()
+    local part = whole:zone "input"
+    assert.same({ 20e6, 20, 1 }, { part.total, part.sample_count, #part:samples() })
+    assert.equal("app.lua:14 parse", part:top().lines[1].name)
+    assert.same({ whole.event, whole.freq, whole.comm }, { part.event, part.freq, part.comm })
+    assert.same({ 100e6, 6 }, { whole.total, #whole:samples() })
+  end)
+
+  it("of an unknown zone has no samples", function()
+    local none = profiles.program():zone "other"
+    assert.same({ 0, 0, 0 }, { none.total, none.sample_count, #none:samples() })
+  end)
+
+  it("has live memory, and what was freed of it", function()
+    local prof = profiles.new { event = "heap", unit = "bytes", { weight = 3, zone = "a", "app.lua:1 main chunk" } }
+    prof.freed = { { stack = {}, weight = 0, count = 0, allocated = 8, allocated_count = 1, zone = "a" },
+      { stack = {}, weight = 0, count = 0, allocated = 9, allocated_count = 1 } }
+    local part = prof:zone "a"
+    assert.same({ 3, 1, 1, 8 }, { part.total, #part:samples(), #part.freed, part.freed[1].allocated })
+  end)
+
+  it("refuses what is no name", function()
+    assert.has_error(function() profiles.program():zone(5) end, "bad argument #1 to 'zone' (string expected, got number)")
+  end)
+end)
+
+describe("luaperf report --zone", function()
+  local report = require "perf.command.report"
+
+  local function written(zone, before)
+    local content, ok, message, code
+    util.with_tmpname(function(path)
+      util.with_tmpname(function(out)
+        assert(profiles.program():speedscope(path))
+        ok, message, code = report.run({ zone = zone, output = out, folded = not before, stdio = before, diff = before and path },
+          { path })
+        content = ok and util.read_file(out)
+      end)
+    end)
+    return content or ok, message, code
+  end
+
+  it("writes only the samples of the zone", function()
+    assert.equal("input;app.lua:40 main chunk;app.lua:31 main;app.lua:14 parse;string.find 20000000\n", written "input")
+  end)
+
+  it("compares only these samples", function()
+    local text = written("input", true)
+    assert.matches("parse", text)
+    assert.is_nil(text:find("walk", 1, true))
+  end)
+
+  it("names the zones if there is none of this name", function()
+    local ok, message, code = written "nowhere"
+    assert.same({ nil, "no sample is in the zone 'nowhere'; the profile has input", "USAGE" }, { ok, message, code })
+  end)
+end)
