@@ -1,6 +1,8 @@
 /* The last part of learn_puc.c: compares the unwinder's results with Lua's own. */
 #include "binding/stack/learn_puc.h"
 
+#include "core/base/thread.h"
+
 #if !PB_LUAJIT
 /* A coroutine in a coroutine, a function with more arguments than parameters, tail calls, protected calls, a metamethod, an
  * iterator; `check` is called in all of them. */
@@ -36,7 +38,7 @@ static const char text[] = "local check, resume, pass, meta = ...\n"
 			   "check()\n";
 enum { CHECKS = 10 };
 
-static _Thread_local struct pb_learner *stepping;
+static PF_THREAD_LOCAL struct pb_learner *stepping;
 
 static int on_innermost(void *to, const struct pf_place *p)
 {

@@ -1,6 +1,8 @@
 /* The second part of learn_puc.c: functions and their values, and where the address of the next instruction is stored. */
 #include "binding/stack/learn_puc.h"
 
+#include "core/base/thread.h"
+
 #if !PB_LUAJIT
 static const void *pointer(struct pb_learner *w, int i)
 {
@@ -100,7 +102,7 @@ static void learn_saved(struct pb_learner *w)
 	w->l->call.pc = pb_puc_chosen(w, "savedpc");
 }
 
-static _Thread_local struct pb_learner *stepping;
+static PF_THREAD_LOCAL struct pb_learner *stepping;
 
 static void step(lua_State *L, lua_Debug *ar)
 {

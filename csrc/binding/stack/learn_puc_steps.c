@@ -29,7 +29,7 @@ static void take(struct pf_puc_layout *l, const struct pb_puc_way *running, cons
 }
 
 #if (defined __x86_64__ || defined __aarch64__) && !defined __ILP32__
-static _Thread_local struct pb_learner *stepping;
+static PF_THREAD_LOCAL struct pb_learner *stepping;
 static void on_trap(int sig, siginfo_t *info, void *context);
 static struct pf_signal traps = {.number = SIGTRAP, .handler = on_trap, .flags = SA_SIGINFO | SA_ONSTACK};
 
@@ -189,7 +189,7 @@ static int was_interrupted(const struct pb_learner *w)
 	return w->traps > 0;
 }
 #else
-static _Thread_local int timer;
+static PF_THREAD_LOCAL int timer;
 
 static void set_timer(unsigned long ns)
 {

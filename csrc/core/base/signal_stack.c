@@ -8,10 +8,11 @@
 #include <ucontext.h>
 
 #include "core/base/pages.h"
+#include "core/base/thread.h"
 
 enum { STACK_SIZE = 64 << 10 };
 
-static _Thread_local struct {
+static PF_THREAD_LOCAL struct {
 	unsigned users;
 	void *volatile stack; /* ours; NULL: there is none */
 	stack_t before;       /* the program's, while ours is set */

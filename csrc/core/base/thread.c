@@ -25,9 +25,7 @@ uint32_t *pf_generation_cell = &unnumbered;
 
 static atomic_uint last_generation, last_token;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static _Thread_local struct {
-	uint32_t token, generation;
-} caller;
+PF_THREAD_LOCAL struct pf_caller pf_caller;
 
 static void clear_cell(void)
 {
@@ -74,15 +72,10 @@ void pf_unlock(atomic_uint *holder)
 	atomic_store_explicit(holder, 0, memory_order_release);
 }
 
-uint32_t pf_thread_token(void)
+uint32_t pf_thread_token_next(uint32_t generation)
 {
-	const uint32_t generation = pf_fork_generation();
-
-	if (caller.generation != generation) {
-		caller.token = atomic_fetch_add(&last_token, 1) + 1;
-		caller.generation = generation;
-	}
-	return caller.token;
+	pf_caller = (struct pf_caller){atomic_fetch_add(&last_token, 1) + 1, generation};
+	return pf_caller.token;
 }
 
 int pf_thread_bind(int cpu)

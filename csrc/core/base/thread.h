@@ -5,9 +5,21 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* Only for the two functions below. */
+/* A variable of each thread. With glibc reading it is one instruction, also as the thread's first use of it in a signal handler.
+ * musl's dlopen refuses such variables of a library. */
+#ifdef __GLIBC__
+#define PF_THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
+#else
+#define PF_THREAD_LOCAL _Thread_local
+#endif
+
+/* Only for the functions below. */
 extern uint32_t *pf_generation_cell;
 uint32_t pf_generation_next(void);
+extern PF_THREAD_LOCAL struct pf_caller {
+	uint32_t token, generation;
+} pf_caller;
+uint32_t pf_thread_token_next(uint32_t generation);
 
 /* A number, never 0, that is constant in a process and differs in the child of a fork or clone. It is in a page that the kernel
  * clears in a child (MADV_WIPEONFORK), so reading it costs one load. An object that belongs to one process keeps the number that
@@ -38,8 +50,13 @@ void pf_unlock(atomic_uint *holder);
 
 /* The calling thread's token, never 0: all threads have different ones, and so have a thread and its copy in the child of a fork.
  * An event opened with pid = 0 counts one thread of one process; the owner of such events compares tokens to learn whether they
- * count the caller. Costs a thread-local load more than pf_fork_generation. */
-uint32_t pf_thread_token(void);
+ * count the caller. */
+static inline uint32_t pf_thread_token(void)
+{
+	const uint32_t generation = pf_fork_generation();
+
+	return pf_caller.generation == generation ? pf_caller.token : pf_thread_token_next(generation);
+}
 
 #define PF_MOST_CPUS 1024
 

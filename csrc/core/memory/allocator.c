@@ -4,14 +4,25 @@
 #include "core/base/clock.h"
 #include "core/stack/own_thread.h"
 
+void pf_allocator_refresh(struct pf_allocator *in)
+{
+	in->due = PF_NEVER_DUE;
+	in->wants_freed = 0;
+	for (const struct pf_watcher *w = in->watchers; w; w = w->next) {
+		if (w->due < in->due)
+			in->due = w->due;
+		in->wants_freed |= w->wants_freed;
+	}
+}
+
 /* Prepare the watchers that will see the block. */
-static void announce(struct pf_watcher *w, const void *old, size_t size)
+static void announce(const struct pf_allocator *in, const void *old, size_t size)
 {
 	struct pf_registers r;
 	int known = 0;
 
-	for (; w; w = w->next) {
-		w->is_seen = size && w->left <= (double)size;
+	for (struct pf_watcher *w = in->watchers; w; w = w->next) {
+		w->is_seen = in->given.bytes + size >= w->due;
 		if (!w->is_seen)
 			continue;
 		if (!known) {
@@ -23,39 +34,54 @@ static void announce(struct pf_watcher *w, const void *old, size_t size)
 	}
 }
 
-static void show(struct pf_watcher *w, const void *old, void *block, size_t size)
+static void show(struct pf_allocator *in, void *block, size_t size)
 {
-	for (; w; w = w->next) {
-		if (old && w->wants_freed)
-			w->freed(w, old);
+	for (struct pf_watcher *w = in->watchers; w; w = w->next)
 		if (w->is_seen)
 			w->gave(w, block, size);
-		else
-			w->left -= (double)size;
+	pf_allocator_refresh(in);
+}
+
+static void add_freed(struct pf_allocator *in, const void *block, size_t size)
+{
+	in->given.freed_bytes += size;
+	in->given.freed_blocks++;
+	if (!in->wants_freed)
+		return;
+	in->wants_freed = 0;
+	for (struct pf_watcher *w = in->watchers; w; w = w->next) {
+		if (w->wants_freed)
+			w->freed(w, block);
+		in->wants_freed |= w->wants_freed;
 	}
 }
 
+/* It is called for each block that the interpreter makes or frees, so what is needed for few of them is in the functions above. */
 void *pf_allocator_call(void *ud, void *old, size_t old_size, size_t size)
 {
 	struct pf_allocator *in = ud;
-	const int counts = atomic_load_explicit(&in->thread, memory_order_relaxed) == pf_thread_token() && in->users;
+	int is_seen;
 	void *block;
 
-	if (counts && in->watchers)
-		announce(in->watchers, old, size);
+	if (atomic_load_explicit(&in->thread, memory_order_relaxed) != pf_thread_token() || !in->users)
+		return in->next(in->next_ud, old, old_size, size);
+	if (!size) {
+		if (old)
+			add_freed(in, old, old_size);
+		return in->next(in->next_ud, old, old_size, 0);
+	}
+	is_seen = in->given.bytes + size >= in->due;
+	if (is_seen)
+		announce(in, old, size);
 	block = in->next(in->next_ud, old, old_size, size);
-	if (!counts || (size && !block))
-		return block;
-	if (old) {
-		in->given.freed_bytes += old_size;
-		in->given.freed_blocks++;
-	}
-	if (size) {
-		in->given.bytes += size;
-		in->given.blocks++;
-	}
-	if (in->watchers)
-		show(in->watchers, old, block, size);
+	if (!block)
+		return NULL;
+	if (old)
+		add_freed(in, old, old_size);
+	in->given.bytes += size;
+	in->given.blocks++;
+	if (is_seen)
+		show(in, block, size);
 	return block;
 }
 
@@ -64,6 +90,7 @@ void pf_allocator_claim_anew(struct pf_allocator *in)
 	if (pf_inherited(in->generation)) { /* these are the parent's */
 		in->watchers = NULL;
 		in->users = 0;
+		pf_allocator_refresh(in);
 	}
 	in->generation = pf_fork_generation();
 	atomic_store(&in->thread, pf_thread_token());
@@ -75,6 +102,7 @@ void pf_allocator_watch(struct pf_allocator *in, struct pf_watcher *w)
 	w->next = in->watchers;
 	in->watchers = w;
 	in->users++;
+	pf_allocator_refresh(in);
 }
 
 void pf_allocator_unwatch(struct pf_allocator *in, struct pf_watcher *w)
@@ -87,6 +115,7 @@ void pf_allocator_unwatch(struct pf_allocator *in, struct pf_watcher *w)
 		return;
 	*link = w->next;
 	in->users--;
+	pf_allocator_refresh(in);
 }
 
 static uint64_t field(const struct pf_blocks *blocks, unsigned offset)

@@ -16,18 +16,21 @@ typedef void *pf_allocate(void *ud, void *block, size_t old_size, size_t size);
 
 struct pf_registers;
 
+#define PF_NEVER_DUE UINT64_MAX
+
 struct pf_blocks {
 	uint64_t bytes, blocks; /* that were allocated */
 	uint64_t freed_bytes, freed_blocks;
 };
 
-/* Sees the block with which the sum of the sizes of all blocks since now reaches `left` bytes. */
+/* Sees the block with which the allocator's count of bytes reaches `due`. */
 struct pf_watcher {
 	struct pf_watcher *next;
-	double left; /* the functions below set it anew; INFINITY: it sees none */
+	uint64_t due; /* PF_NEVER_DUE: it sees none */
 	int is_seen; /* the block that is being allocated */
 	int wants_freed; /* it sees each block that is freed */
-	/* Before the allocation, since the old block may be the interpreter's own stack; and after it, if it was not refused. */
+	/* Before the allocation, since the old block may be the interpreter's own stack; and after it, if it was not refused.
+	 * gave() may change `due` and `wants_freed`, and freed() may change `wants_freed`. */
 	void (*will_give)(struct pf_watcher *w, const struct pf_registers *r, const void *old, size_t size);
 	void (*gave)(struct pf_watcher *w, void *block, size_t size);
 	void (*freed)(struct pf_watcher *w, const void *block);
@@ -40,10 +43,12 @@ struct pf_allocator {
 	void *next_ud;
 	struct pf_allocator *older; /* of the same state */
 	atomic_uint thread; /* pf_thread_token of the thread that is counted: the one that used it last */
-	uint32_t generation; /* pf_fork_generation of the process whose watchers these are */
-	struct pf_watcher *watchers;
 	uint32_t users; /* watchers, and those that need the counts */
 	struct pf_blocks given;
+	uint64_t due; /* the first of the watchers' */
+	int wants_freed; /* some watcher does */
+	uint32_t generation; /* pf_fork_generation of the process whose watchers these are */
+	struct pf_watcher *watchers;
 };
 
 /* The lua_Alloc function of a struct pf_allocator, which is its `ud`. */
@@ -71,6 +76,9 @@ struct pf_block_reader {
 /* Fill n values, each at its place of values[i * stride]. Returns the time since it was made, which the values are of, or 0: it is
  * closed. */
 uint64_t pf_block_reader_read(const struct pf_block_reader *b, uint64_t *values, unsigned stride);
+
+/* After `due` or `wants_freed` of a watcher were changed outside its functions. */
+void pf_allocator_refresh(struct pf_allocator *in);
 
 void pf_allocator_watch(struct pf_allocator *in, struct pf_watcher *w);
 void pf_allocator_unwatch(struct pf_allocator *in, struct pf_watcher *w); /* idempotent */

@@ -10,7 +10,8 @@
 #include "core/base/peek.h"
 #include "core/stack/own_thread.h"
 
-enum { LEAST_ROOM = 1024 };
+/* Of the table of live blocks, in which each block that is freed is looked up: so a small one stays in the cache. */
+enum { LEAST_ROOM = 128 };
 
 /* --- random numbers ------------------------------------------------------------------------------------------------- */
 
@@ -136,9 +137,12 @@ static void take_stack(struct pf_watcher *w, const struct pf_registers *r, const
 	errno = saved;
 }
 
-static double gap(struct pf_allocations *a)
+/* When the next block is sampled: the count of bytes then. */
+static uint64_t next_due(struct pf_allocations *a)
 {
-	return a->period > 1 ? -log(uniform(a)) * a->period : 0;
+	const double gap = a->period > 1 ? ceil(-log(uniform(a)) * a->period) : 0;
+
+	return gap < 1e18 ? a->in->given.bytes + (uint64_t)gap : PF_NEVER_DUE;
 }
 
 static void add_sample(struct pf_watcher *w, void *block, size_t size)
@@ -151,7 +155,7 @@ static void add_sample(struct pf_watcher *w, void *block, size_t size)
 	entry.node = pf_sampler_add(a->s, a->node, 0, sum.weight, sum.count);
 	if (a->is_live)
 		keep(a, &entry);
-	w->left = gap(a);
+	w->due = next_due(a);
 }
 
 static void drop_freed(struct pf_watcher *w, const void *block)
@@ -170,7 +174,7 @@ int pf_allocations_start(struct pf_allocations *a, struct pf_sampler *s, struct 
 	a->in = in;
 	a->period = (double)period;
 	a->random = pf_wall_ns() * UINT64_C(0x9e3779b97f4a7c15) | 1;
-	a->watcher = (struct pf_watcher){.left = gap(a), .will_give = take_stack, .gave = add_sample, .freed = drop_freed};
+	a->watcher = (struct pf_watcher){.due = next_due(a), .will_give = take_stack, .gave = add_sample, .freed = drop_freed};
 	if (a->is_live && grow(a) < 0)
 		return -ENOMEM;
 	pf_own_stack_find();
@@ -215,8 +219,9 @@ int pf_allocations_read(struct pf_allocations *a)
 {
 	pf_allocations_resume(a); /* memory may have been refused for the call that resumes */
 	a->is_read = 1;
-	a->left = a->watcher.left;
-	a->watcher.left = INFINITY;
+	a->left = a->watcher.due - a->in->given.bytes;
+	a->watcher.due = PF_NEVER_DUE;
+	pf_allocator_refresh(a->in);
 	a->stop = a->in->given;
 	return a->is_live ? add_up_alive(a) : 0;
 }
@@ -228,7 +233,8 @@ void pf_allocations_resume(struct pf_allocations *a)
 	if (!a->is_read)
 		return;
 	a->is_read = 0;
-	a->watcher.left = a->left;
+	a->watcher.due = a->in->given.bytes + a->left;
+	pf_allocator_refresh(a->in);
 	if (a->is_live)
 		return;
 	a->start.bytes += now.bytes - a->stop.bytes;

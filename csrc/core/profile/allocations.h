@@ -28,7 +28,7 @@ struct pf_allocations {
 	uint64_t random;
 	uint32_t node; /* the stack of the block that is being allocated, if it is a sample */
 	int is_read; /* between pf_allocations_read and pf_allocations_resume */
-	double left; /* the watcher's, meanwhile */
+	uint64_t left; /* meanwhile: bytes until the watcher is due */
 	struct pf_blocks start, stop; /* the allocator's counts then; `stop` while it is read or when it has stopped */
 	const void *strings; /* the interpreter's table of strings, or NULL; and whether an allocation is of it */
 	int (*resizes)(const void *strings, const void *old, size_t size);

@@ -9,6 +9,7 @@
 
 #include "core/base/signal.h"
 #include "core/base/signal_stack.h"
+#include "core/base/thread.h"
 #include "core/stack/own_thread.h"
 
 enum { TRAP_CODE_PERF = 6 };
@@ -63,7 +64,7 @@ static struct pf_signal trap = {
 	.number = SIGTRAP, .handler = on_signal, .discard = 1, .flags = SA_RESTART | SA_ONSTACK, .block = SIGINT};
 
 /* The state of a thread while it is sampled. */
-static _Thread_local struct here {
+static PF_THREAD_LOCAL struct here {
 	uint64_t number; /* of the thread: one that has ended may have been at the same address. 0: it was not sampled yet */
 	unsigned users;
 	volatile sig_atomic_t busy; /* the signal handler runs. A load that faults in it may let Linux start it again: see peek.c */

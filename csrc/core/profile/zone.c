@@ -1,7 +1,9 @@
 /* The zone of each thread. See sampler.h. */
 #include "core/profile/sampler.h"
 
-static _Thread_local volatile uint32_t zone_here;
+#include "core/base/thread.h"
+
+static PF_THREAD_LOCAL volatile uint32_t zone_here;
 
 uint32_t pf_zone_set(uint32_t zone)
 {

@@ -3,9 +3,11 @@
 
 #include <errno.h>
 
+#include "core/base/thread.h"
+
 /* The open accountings of this thread. */
-static _Thread_local struct pf_accounting *open_here;
-static _Thread_local uint64_t opened_here;
+static PF_THREAD_LOCAL struct pf_accounting *open_here;
+static PF_THREAD_LOCAL uint64_t opened_here;
 
 /* The data of a handler. The accounting may be closed by then; its number is never used again. */
 struct end {

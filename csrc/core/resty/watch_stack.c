@@ -21,7 +21,7 @@ enum { TRIES = 3, PATIENCE_NS = 20000, MOST_NAPS = 500 };
 enum { IDLE, ASKED, LOOKING }; /* values of `asked` */
 
 static _Atomic(struct pf_watch *) watcher; /* the one of this process */
-static _Thread_local const struct pf_watch *watches_me; /* set in the worker's thread */
+static PF_THREAD_LOCAL const struct pf_watch *watches_me; /* set in the worker's thread */
 
 static void on_signal(int sig, siginfo_t *info, void *context);
 

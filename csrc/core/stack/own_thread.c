@@ -7,6 +7,7 @@
 #include <ucontext.h>
 
 #include "core/base/peek.h"
+#include "core/base/thread.h"
 
 /* --- registers ------------------------------------------------------------------------------------------------------ */
 
@@ -71,7 +72,7 @@ void pf_own_registers(const void *context, struct pf_registers *r)
 
 /* --- the stack ------------------------------------------------------------------------------------------------------ */
 
-static _Thread_local struct {
+static PF_THREAD_LOCAL struct {
 	uint64_t from, end; /* 0: unknown. The main thread's stack grows down to `from` */
 } stack;
 
