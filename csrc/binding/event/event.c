@@ -255,7 +255,7 @@ static int l_info(lua_State *L)
 	return 1;
 }
 
-/* ev:set_info(info): replace the table that ev:info() returns. */
+/* core.set_event_info(ev, info): replace the table that ev:info() returns. */
 static int l_set_info(lua_State *L)
 {
 	to_event(L, 1);
@@ -402,7 +402,7 @@ void pb_open_event(lua_State *L)
 		{"enable", l_enable},     {"disable", l_disable}, {"reset", l_reset}, {"refresh", l_refresh},
 		{"set_period", l_set_period}, {"set_filter", l_set_filter}, {"modify", l_modify}, {"id", l_id},
 		{"fd", l_fd},             {"is_open", l_is_open}, {"is_inherited", l_is_inherited}, {"is_off", l_is_off}, {"info", l_info},
-		{"set_info", l_set_info}, {"scan", l_scan},
+		{"scan", l_scan},
 		{"user", l_user},         {"format", l_format},
 		{"close", l_close},       {NULL, NULL}};
 	static const luaL_Reg quick[] = {{"begin", l_begin}, {"since", l_since}, {"take", l_take}};
@@ -410,6 +410,7 @@ void pb_open_event(lua_State *L)
 
 	pb_set_function(L, "watch_calls", l_watch);
 	pb_set_function(L, "own_section", l_own_section);
+	pb_set_function(L, "set_event_info", l_set_info);
 	if (pf_user_config1 >= 0) /* the config1 for core.open's `user`; nil if this CPU cannot read counters in this way */
 		pb_set_int(L, "user_config1", pf_user_config1);
 	pb_class(L, PB_EVENT, methods, l_gc);

@@ -81,7 +81,7 @@ local function joined(leader, ev, info)
   if first.shared then -- see open_again in perf.event.open
     first = copy(first)
     first.shared = nil
-    leader:set_info(first)
+    core.set_event_info(leader, first)
   end
   local members = first.members or setmetatable({ n = 0 }, weak)
   members.n = members.n + 1

@@ -92,7 +92,6 @@ method("Event", event, {
   scan = function(ev) return ev:scan() end,
   user = { run = function(ev) return select(2, ev:user()) end, again = false }, -- never for a software event
   set_bpf = { run = function(ev) return select(3, ev:set_bpf(0)) end, survives = "ioctl" }, -- this is not a program: refused
-  set_info = function(ev) return ev:set_info(ev:info()) end,
   take = function(ev) return ev:take() end,
   set_filter = { run = function(ev) return ev:set_filter "prev_pid == 1" end, needs = { tracepoint = "sched:sched_switch" },
     setup = function() return assert(perf.open "sched:sched_switch") end, again = false },

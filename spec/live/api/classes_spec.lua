@@ -5,7 +5,7 @@ local perf = require "perf"
 
 -- Methods for other parts of the library.
 local internal = {
-  Event = "begin format info is_inherited is_off ring_loss scan set_info since take user woken", Profile = "is new",
+  Event = "begin format info is_inherited is_off ring_loss scan since take user woken", Profile = "is new",
   BpfObject = "load set_autoload set_max_entries",
 }
 
