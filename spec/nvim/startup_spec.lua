@@ -50,6 +50,30 @@ describe(":Perf startup", function()
     assert.equal(1, found.windows)
   end)
 
+  -- The story: if Neovim was killed while it wrote the places of its files, the text that was cut short raised an error; no result
+  -- came, and the files stayed.
+  it("says so if the other Neovim is killed while it writes its files", function()
+    nvim:init [[
+      local open = io.open
+      if vim.fn.index(vim.v.argv, "--startuptime") > 0 then
+        function io.open(path, mode)
+          if not path:find "places.json" then return open(path, mode) end
+          return { write = function(_, text)
+            local file = open(path, mode)
+            file:write(text:sub(1, 20))
+            file:close()
+            local uv = vim.uv or vim.loop
+            uv.kill(uv.os_getpid(), "sigkill")
+            vim.cmd "sleep 10"
+          end }
+        end
+      end
+    ]]
+    local found = nvim:run(startup)
+    assert.matches("^the started Neovim ended with status %d+ before it had started; its screen:", found.failure)
+    assert.equal(1, found.windows)
+  end)
+
   -- The story: the terminal's buffer was read at the end, even if the user had deleted it: an error came instead of the message.
   it("ends if the user deletes its terminal", function()
     nvim:init "if vim.fn.index(vim.v.argv, '--startuptime') > 0 then vim.cmd 'sleep 100' end"

@@ -6,10 +6,12 @@ return function(paths, here, out, opts)
   local uv = vim.uv or vim.loop
   local begun, prepared = uv.hrtime(), nil
   package.path, package.cpath = paths[1], paths[2]
+  -- Write a file that is there as a whole or not at all, since this process may be killed.
   local function write(path, value)
-    local file = assert(io.open(path, "w"))
+    local file = assert(io.open(path .. ".part", "w"))
     file:write(value)
     file:close()
+    assert(os.rename(path .. ".part", path))
   end
   local ok, failure = pcall(function()
     local p = assert(require "perf".profiler(opts))
