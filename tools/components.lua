@@ -4,7 +4,7 @@
 --     luajit tools/components.lua          prints what breaks the table; status 1 if anything does
 --     luajit tools/components.lua -l       lists the dependencies between components, with the number of files
 --
--- A file uses another when it includes it or requires it.
+-- A file uses another when it includes it, requires it, or loads it by perf.base.late.
 local function lines_of(command)
   local pipe, list = assert(io.popen(command)), {}
   for line in pipe:lines() do list[#list + 1] = line end
@@ -92,7 +92,8 @@ for _, file in ipairs(files) do
       end
     else
       -- Matches a line of code, also after a comma (pcall) and in text that is run later. A line of a comment is an example.
-      for name in (line:match "^%s*%-%-" and "" or line):gmatch "require[%s(,]*\\?[\"']([%w_.]+)" do
+      local code = (line:match "^%s*%-%-" and "" or line):gsub("%f[%w_]late%f[%s(,]", "require")
+      for name in code:gmatch "require[%s(,]*\\?[\"']([%w_.]+)" do
         local path = "lua/" .. name:gsub("%.", "/")
         local other = is_file[path .. ".lua"] and path .. ".lua" or is_file[path .. "/init.lua"] and path .. "/init.lua"
         if other then

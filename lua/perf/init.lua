@@ -10,6 +10,7 @@
 -- used, and is replaced by the function that it stands for.
 local api = require "perf.api"
 local argument = require "perf.base.argument"
+local late = require "perf.base.late"
 local pairs_of = require "perf.base.pairs"
 local reclaim = require "perf.base.reclaim"
 require "perf.base.core"
@@ -27,7 +28,7 @@ local function first_use(name)
     local message, code = reclaim.make_room()
     if code then return nil, "perf_event_open: " .. message:gsub("^.*: ", ""), code end
   end
-  local fn = reclaim.load(homes[name])[name]
+  local fn = late(homes[name])[name]
   if rawget(perf, name) == stubs[name] then perf[name] = fn end
   return fn
 end
@@ -62,7 +63,7 @@ end
 -- @return the module
 local function use(meta)
   if meta.first then return meta.__index end
-  local found, first, stub = printed(reclaim.load(meta.module), meta.text), {}, meta.stub
+  local found, first, stub = printed(late(meta.module), meta.text), {}, meta.stub
   for key in pairs_of(meta.kept) do first[key] = found[key] end
   meta.first, meta.__index, meta.__newindex = first, found, found
   if rawget(perf, meta.name) == stub then perf[meta.name] = found end
@@ -112,12 +113,16 @@ end
 
 package.loaded["perf.api"] = nil -- its texts take 20 KB; help and completions load it again
 
+-- "; did you mean 'measure'?", or "".
+local function nearest(name) return late "perf.base.suggest".hint(name, late "perf.base.keys"(perf)) end
+
 return setmetatable(perf, {
   -- A misspelt name in a program raises an error. A name that begins with an underscore does not: tools look for protocols by
   -- such names. This library gets nil too: it looks for fields in its arguments, and a program may pass perf by mistake.
   __index = function(_, name)
     if type(name) ~= "string" or name:find "^_" or not argument.is_outside(2) then return nil end
-    argument.raise(("perf has no '%s'%s"):format(name, require "perf.base.suggest".hint(name, require "perf.base.keys"(perf))), 0)
+    local ok, hint = pcall(nearest, name) -- there may be no descriptor left to load what finds it
+    argument.raise(("perf has no '%s'%s"):format(name, ok and hint or ""), 0)
   end,
   __tostring = function() return "lua-perf " .. perf._VERSION end,
 })

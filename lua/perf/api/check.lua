@@ -3,6 +3,7 @@
 --     local check = checks.options("perf.compare", { events = function(v) return "the mistake" or nil end })
 --     opts = check(opts, 2) -- or raises a mistake in argument 2
 local argument = require "perf.base.argument"
+local late = require "perf.base.late"
 local pairs_of = require "perf.base.pairs"
 
 local M = {}
@@ -82,14 +83,14 @@ function M.wrong(row, v, check) return fault(prepare(row, check), v) end
 
 -- The end of a message about an unknown name: "; did you mean 'freq'?", or "".
 function M.hint(name, known)
-  return require "perf.base.suggest".hint(tostring(name), require "perf.base.keys"(known))
+  return late "perf.base.suggest".hint(tostring(name), late "perf.base.keys"(known))
 end
 
 -- The message about an unknown option.
 function M.unknown(name, known)
   if type(name) == "number" then
     return ("a table of options has a name for each value, but [%s] has none; there are %s"):format(name,
-      table.concat(require "perf.base.keys"(known), ", "))
+      table.concat(late "perf.base.keys"(known), ", "))
   end
   local hint = M.hint(name, known)
   for own, option in pairs_of(hint == "" and known or {}) do
@@ -140,7 +141,7 @@ end
 -- The rows of a function's options, by name.
 function M.rows(name)
   local rows = {}
-  for _, row in ipairs(require "perf.api.options"[name]) do rows[row[1]] = row end
+  for _, row in ipairs(late "perf.api.options"[name]) do rows[row[1]] = row end
   return rows
 end
 
@@ -157,7 +158,7 @@ function M.options(declared, checks, prefix)
 
   local function make()
     local rows, all, by_name = type(declared) == "table" and declared, {}, {}
-    rows = rows or require "perf.base.reclaim".load "perf.api.options"[declared]
+    rows = rows or late "perf.api.options"[declared]
     needed = rows.required
     for i, row in ipairs(rows) do
       all[i] = prepare(row, checks and checks[row[1]])

@@ -3,6 +3,7 @@
 -- Programs may test whether an object has a method (`if x.close then`), and keep fields of their own in it. So an unknown name is
 -- nil as usual if no name of the class is near to it, if another class of the library has it, or if the library itself reads it.
 local argument = require "perf.base.argument"
+local late = require "perf.base.late"
 
 local M = {}
 
@@ -11,7 +12,7 @@ local known = {} -- class -> {[name] = true}
 local everywhere = {} -- the names of all classes
 
 local function read_classes()
-  for _, group in ipairs(require "perf.base.reclaim".load "perf.api.classes") do
+  for _, group in ipairs(late "perf.api.classes") do
     local names = {}
     for _, rows in ipairs { group, group.fields or {} } do
       for _, row in ipairs(rows) do names[row[1]], everywhere[row[1]] = true, true end
@@ -27,7 +28,7 @@ function M.missing(class)
   return function(_, name, depth)
     if type(name) ~= "string" or name:find "^_" or not argument.is_outside(2 + (depth or 0)) then return nil end
     if not known[class] then read_classes() end
-    local hint = not everywhere[name] and require "perf.api.check".hint(name, known[class]) or ""
+    local hint = not everywhere[name] and late "perf.api.check".hint(name, known[class]) or ""
     if hint ~= "" then argument.raise(("%s has no '%s'%s"):format(class, name, hint), 0) end
   end
 end

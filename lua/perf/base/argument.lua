@@ -1,6 +1,6 @@
 -- Checks of arguments. The functions that raise the errors are those of perf.base.mistake, and also fields of this module. Most
 -- programs make no mistake, so perf.base.mistake is loaded at the first use of one of them.
-local reclaim = require "perf.base.reclaim"
+local late = require "perf.base.late"
 
 -- The errors if no descriptor is left to load that module: they name the mistake, without the place.
 local bare = {
@@ -9,11 +9,12 @@ local bare = {
   raise_in_method = function(name, message) error(("bad argument to '%s' (%s)"):format(name or "?", message), 0) end,
   raise_again = function(_, _, _, err) error(err, 0) end,
   raise_colon = function() error("call perf.NAME with '.', not ':'", 0) end,
+  is_outside = function() return true end,
 }
 
 local argument = setmetatable({}, { __index = function(_, name)
-  local ok, mistake = pcall(reclaim.load, "perf.base.mistake")
-  if not ok and bare[name] and tostring(mistake):find("not found", 1, true) then return bare[name] end
+  local ok, mistake = pcall(late, "perf.base.mistake")
+  if not ok and bare[name] and mistake ~= "not enough memory" then return bare[name] end
   if not ok then error(mistake, 0) end
   return mistake[name]
 end })

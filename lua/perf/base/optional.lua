@@ -1,6 +1,7 @@
 -- Loads the parts of this module that need a library and may not have been built.
 
 local argument = require "perf.base.argument"
+local late = require "perf.base.late"
 
 local loaded = package.loaded -- below, `package` is an argument
 
@@ -14,7 +15,7 @@ local M = {}
 -- @treturn table the C module. Raises an error with a remedy if the part was not built; for any other failure (a library that is
 -- gone, a file of another Lua) the loader's error.
 function M.load(name, library, package, module)
-  local ok, result = pcall(require, "perf.ext." .. name)
+  local ok, result = pcall(late, "perf.ext." .. name)
   if ok then return result end
   if tostring(result):find("module 'perf.ext." .. name .. "' not found", 1, true) then
     result = ("not built (%s's headers were missing: apt-get install %s, then make)"):format(library, package)

@@ -45,13 +45,4 @@ function M.make_room()
   if file then file:close() elseif of_file(number) then return message, number == 23 and "ENFILE" or "EMFILE" end
 end
 
--- Load a module when it is first used. `require` needs a descriptor: without one it would report that the module does not exist.
--- @return the module
-function M.load(module)
-  local loaded = package.loaded[module]
-  if type(loaded) == "table" then return loaded end
-  M.make_room()
-  return require(module)
-end
-
 return M

@@ -12,8 +12,8 @@
 -- @module perf.counts
 local argument = require "perf.base.argument"
 local core = require "perf.core"
+local late = require "perf.base.late"
 local pairs_of = require "perf.base.pairs"
-local reclaim = require "perf.base.reclaim"
 
 local setmetatable = setmetatable
 
@@ -115,12 +115,12 @@ local function no_counter_reason()
 end
 
 -- These modules are loaded when a program prints a result or computes with it.
-local function format() return reclaim.load "perf.base.format" end
+local function format() return late "perf.base.format" end
 local arithmetic
 
 local function operation(name)
   return function(...)
-    arithmetic = arithmetic or reclaim.load "perf.counts.arithmetic"(M)
+    arithmetic = arithmetic or late "perf.counts.arithmetic"(M)
     return arithmetic[name](...)
   end
 end
@@ -374,7 +374,7 @@ end
 --- The table of `totable` as JSON text; integers keep all their digits.
 -- @treturn string
 function methods:json()
-  return require "perf.base.json".encode(methods.totable(check_self(self, "json")))
+  return late "perf.base.json".encode(methods.totable(check_self(self, "json")))
 end
 
 M.entries = entries

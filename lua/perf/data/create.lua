@@ -1,5 +1,6 @@
 -- Writing a perf.data file: see `perf.data.create`.
 local argument = require "perf.base.argument"
+local late = require "perf.base.late"
 local strict = require "perf.api.strict"
 local core = require "perf.core"
 local data_host = require "perf.data.host_features"
@@ -21,7 +22,7 @@ local check_options = checks.options(rows)
 local function bad(text, ...) argument.raise(text:format(...), 2) end
 
 local function resolved(event)
-  local spec, message, code = argument.call_as_argument(2, "", require("perf.names").resolve, event)
+  local spec, message, code = argument.call_as_argument(2, "", late("perf.names").resolve, event)
   if not spec then return nil, message, code end
   return {attr = spec.attrs[1], ids = {}, name = spec.label}
 end
@@ -53,7 +54,7 @@ local function check(opts)
     if opts[name] ~= nil then features[name] = opts[name] end
   end
   local list = opts.events or opts.attrs
-  if type(list) == "string" then list = require("perf.names").split(list) end
+  if type(list) == "string" then list = late("perf.names").split(list) end
   if type(list) ~= "table" then bad("events: a list expected, got %s", type(list)) end
   for i, e in ipairs(list) do
     local event, message, code = event_of(e, i)

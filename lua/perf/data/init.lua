@@ -15,6 +15,7 @@
 --
 -- @module perf.data
 local argument = require "perf.base.argument"
+local late = require "perf.base.late"
 local strict = require "perf.api.strict"
 local core = require "perf.core"
 local names = require "perf.data.event_names"
@@ -251,14 +252,14 @@ function data.open(path)
     if handle then handle(file, rec) end
   end
   state.inflater = function()
-    local ok, zstd = pcall(require, "perf.ext.zstd")
+    local ok, zstd = pcall(late, "perf.ext.zstd")
     return ok and zstd.new() or nil
   end
   return file
 end
 
 data.create = function(...) -- luacheck: ignore
-  data.create = require("perf.data.create").create
+  data.create = late("perf.data.create").create
   return data.create(...)
 end
 

@@ -14,6 +14,7 @@ local attempt = require "perf.base.attempt"
 local copy = require "perf.base.copy"
 local core = require "perf.core"
 local host = require "perf.kernel.host"
+local late = require "perf.base.late"
 local open = require "perf.event.open"
 local checks = require "perf.api.check"
 local set = require "perf.event.set"
@@ -66,7 +67,7 @@ end
 
 -- The events as {label =, attrs =}: the requested ones, or cycles if the machine counts them.
 local function resolve(events)
-  local names = require "perf.names"
+  local names = late "perf.names"
   if events == nil then
     local probe = set.probe_cycles(999)
     local found = names.resolve(probe.label)
@@ -356,7 +357,7 @@ local function features_of(prepared)
     if entry.attr.type == "tracepoint" or entry.attr.type == 2 then tracepoints[#tracepoints + 1] = entry.name end
   end
   if #tracepoints == 0 then return nil end
-  return require("perf.data.tracing_data").data(tracepoints)
+  return late("perf.data.tracing_data").data(tracepoints)
 end
 
 -- The path and mode for writing the file: beside the file that it will replace. It takes that file's place once the program

@@ -1,6 +1,7 @@
 -- Checks whether this process may use perf_event_open, and for which events.
 local core = require "perf.core"
 local host = require "perf.kernel.host"
+local late = require "perf.base.late"
 local probe = require "perf.event.probe"
 
 local checks = {}
@@ -10,7 +11,7 @@ local docker = "docker run --cap-add PERFMON ...  # or --security-opt seccomp=un
 local function system_call(add)
   local ok, code, message = probe.can_open()
   if ok then return add("perf_event_open", true, "works") end
-  local _, reason = require "perf.event.refusal"("dummy:u", probe.dummy(), message, code, {})
+  local _, reason = late "perf.event.refusal"("dummy:u", probe.dummy(), message, code, {})
   local fix
   if host.seccomp() == 0 and not host.paranoid() then fix = "boot a kernel with CONFIG_PERF_EVENTS" end
   add("perf_event_open", false, reason:gsub("^dummy:u: perf_event_open: ", ""), fix)

@@ -3,6 +3,7 @@
 -- A row is true, false, or a string that names the need ("needs a PMU"); nil if it cannot be determined without permission.
 local core = require "perf.core"
 local keys_of = require "perf.base.keys"
+local late = require "perf.base.late"
 local pairs_of = require "perf.base.pairs"
 local format = require "perf.base.format"
 local host = require "perf.kernel.host"
@@ -26,15 +27,15 @@ M.paranoid, M.max_stack = host.paranoid, host.max_stack
 -- @treturn ?string the reason, if it is false
 function M.supported(event)
   if event ~= nil then
-    if require "perf.names.memory".resolve(event) then return true end -- perf.measure counts it
-    local ev, reason = require "perf.event.open".open(event)
+    if late "perf.names.memory".resolve(event) then return true end -- perf.measure counts it
+    local ev, reason = late "perf.event.open".open(event)
     if not ev then return false, reason end
     ev:close()
     return true
   end
   local ok, code, message = probe.can_open()
   if ok then return true end
-  local _, reason = require "perf.event.refusal"("dummy:u", probe.dummy(), message, code, {})
+  local _, reason = late "perf.event.refusal"("dummy:u", probe.dummy(), message, code, {})
   return false, reason
 end
 
@@ -154,7 +155,7 @@ local packages = { bpf = "libbpf-dev", symbols = "libdw-dev", tracefields = "lib
 function M.modules()
   local t = {}
   for name, package in pairs_of(packages) do
-    local ok, message = pcall(require, "perf.ext." .. name)
+    local ok, message = pcall(late, "perf.ext." .. name)
     if ok then
       t[name] = true
     elseif tostring(message):find("module 'perf.ext." .. name .. "' not found", 1, true) then

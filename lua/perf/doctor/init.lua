@@ -3,6 +3,7 @@
 -- The checks are functions that add rows to a report: perf.doctor.access, perf.doctor.events, perf.doctor.limits,
 -- perf.doctor.build. A row's `ok` is true, false if something can be improved, nil if there is nothing to judge.
 local argument = require "perf.base.argument"
+local late = require "perf.base.late"
 local strict = require "perf.api.strict"
 local core = require "perf.core"
 local format = require "perf.base.format"
@@ -80,7 +81,7 @@ function M.doctor(...)
     report[#report + 1] = { check = check, ok = ok, detail = detail, fix = fix }
   end
   for _, part in ipairs { "access", "events", "limits", "build" } do
-    for _, check in ipairs(require("perf.doctor." .. part)) do check(add) end
+    for _, check in ipairs(late("perf.doctor." .. part)) do check(add) end
   end
   return report
 end

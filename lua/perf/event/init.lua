@@ -2,6 +2,7 @@
 -- Lua 5.4 `local ev <close>` closes it.
 -- @classmod Event
 local copy = require "perf.base.copy"
+local late = require "perf.base.late"
 local pairs_of = require "perf.base.pairs"
 local argument = require "perf.base.argument"
 local strict = require "perf.api.strict"
@@ -55,7 +56,7 @@ end
 
 -- The checks of the options of methods in C are loaded by the first call that has options.
 setmetatable(core.mistakes, { __index = function(all, name)
-  require "perf.record.limits"
+  late "perf.record.limits"
   return rawget(all, name)
 end })
 
@@ -70,9 +71,9 @@ local check_map -- made by the first call
 -- @fails "EPERM" if not even one page may be locked
 -- @raise for an unknown option, and if the event is mapped already
 function Event:map(opts)
-  if compiled.ffi then require "perf.record.cdata" end -- it must be loaded before the first record
+  if compiled.ffi then late "perf.record.cdata" end -- it must be loaded before the first record
   check_open(self, "map")
-  check_map = check_map or require "perf.api.check".options "Event:map"
+  check_map = check_map or late "perf.api.check".options "Event:map"
   opts = check_map(opts, 2)
   local ev, pages, code = idle.map(argument.call_as_method, "map", map, self, opts)
   if ev then return ev, pages, code end
@@ -88,7 +89,7 @@ end
 function Event:records(opts)
   local next_record = argument.call_as_method("records", records, self, opts) -- checks the arguments
   if opts == nil or opts.max == nil and opts.duration == nil then return next_record end
-  return require "perf.record.limits".records(opts, self.read_record, self)
+  return late "perf.record.limits".records(opts, self.read_record, self)
 end
 
 --- Iterate over the records of one type that are in the ring now: their fields as plain values, without a Record for each.
@@ -125,7 +126,7 @@ function Event:modify(attr)
   check_open(self, "modify")
   local fields, label = attr, nil
   if type(attr) == "string" or type(attr) == "table" and attr.event ~= nil then
-    local spec, message, code = argument.call_as_argument_of_method("modify", 2, require "perf.names".resolve, attr)
+    local spec, message, code = argument.call_as_argument_of_method("modify", 2, late "perf.names".resolve, attr)
     if not spec then return nil, message, code end
     fields, label = spec.attrs[1], spec.label
   end
@@ -138,7 +139,7 @@ function Event:modify(attr)
   if fields.disabled == nil then all.disabled = self:is_off() end
   local ok, message, code = argument.call_as_method("modify", modify, self, all)
   if ok then
-    info.attr, info.label = all, label or fields.label or require "perf.names".resolve(all).label
+    info.attr, info.label = all, label or fields.label or late "perf.names".resolve(all).label
     return true
   end
   if code == "EINVAL" and breakpoint_alone(info.attr, fields) then

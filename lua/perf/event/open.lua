@@ -5,6 +5,7 @@ local argument = require "perf.base.argument"
 local core = require "perf.core"
 local explain = require "perf.event.refusal"
 local idle = require "perf.event.idle"
+local late = require "perf.base.late"
 local opening = require "perf.event.opening"
 local prewarm = require "perf.event.prewarm"
 
@@ -47,7 +48,7 @@ local checks = {} -- a checker for each function, by its name
 -- @param[opt] more checks of its other options
 function M.check_target(opts, name, position, more)
   if opts == nil then return {} end
-  checks[name] = checks[name] or require "perf.api.check".options(name, copy(M.target, more))
+  checks[name] = checks[name] or late "perf.api.check".options(name, copy(M.target, more))
   return checks[name](opts, position)
 end
 
@@ -88,7 +89,7 @@ function M.open(event, opts)
   local again = opts == nil and by_name[event]
   if again then return open_again(event, again) end
   argument.check_dot(event)
-  require "perf.api.check".check_no_options(event, "perf.open", 1)
+  late "perf.api.check".check_no_options(event, "perf.open", 1)
   opts = M.check_target(opts, "perf.open", 2)
   if type(event) == "table" and event[1] ~= nil and next(event, 1) == nil then event = event[1] end -- a list of one
   local spec, message, code = names().resolve(event)

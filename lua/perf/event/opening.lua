@@ -5,6 +5,7 @@
 -- `perf.event`.
 local copy = require "perf.base.copy"
 local core = require "perf.core"
+local late = require "perf.base.late"
 
 local M = {}
 
@@ -37,7 +38,7 @@ end
 -- @string[opt] label the event's name, which shows the kind of a tracepoint
 function M.no_count_reason(attr, label)
   if not is_set(attr.exclude_kernel) then return nil end
-  local what = require "perf.event.probe".in_kernel(M.software_config(attr))
+  local what = late "perf.event.probe".in_kernel(M.software_config(attr))
   if what then return what .. " happen in the kernel (exclude_kernel, :u, leaves that out)" end
   local system = (attr.type == "tracepoint" or attr.type == 2) and type(label) == "string" and label:match "^(%a[%w_-]*):"
   -- Tracepoints of system calls and of probes in a program have the program's registers, so they can count with :u. Without a
@@ -62,7 +63,7 @@ local function target(opts)
   local cgroup = opts.cgroup
   if cgroup == nil then return opts.pid or 0, 0 end
   if type(cgroup) == "number" then return cgroup, 4 end
-  local dir, message, code = require "perf.event.cgroup".open(cgroup)
+  local dir, message, code = late "perf.event.cgroup".open(cgroup)
   if not dir then return nil, message, code end
   return dir:fd(), 4, dir
 end
@@ -116,7 +117,7 @@ local counts_lost -- whether the kernel counts lost records; nil: not known yet
 -- Whether the kernel counts the records that an event loses (PERF_FORMAT_LOST, Linux 6.0).
 function M.counts_lost()
   if counts_lost == nil then
-    local probe = require "perf.event.probe"
+    local probe = late "perf.event.probe"
     local ok, code = probe.attempt(probe.dummy { read_format = { "lost" } })
     if not ok and code ~= "EINVAL" then return false end -- refused, or out of descriptors: try again the next time
     counts_lost = ok
@@ -147,7 +148,7 @@ function M.attr(spec, attr, opts)
     bound = opts.cgroup == nil and pid ~= -1 and (opts.cpu or -1) ~= -1 }
   local with_user = attr
   if pid == 0 and flags == 0 and (opts.cpu or -1) == -1 and M.is_hardware(attr) then
-    with_user, info.user = require "perf.event.user_read".request(attr)
+    with_user, info.user = late "perf.event.user_read".request(attr)
   end
   local lost = to_count_lost(attr)
   local ev, message, code = idle.open(with_user, pid, opts.cpu or -1, opts.group, flags, info, info.user, lost)
@@ -161,7 +162,7 @@ function M.attr(spec, attr, opts)
     user.exclude_kernel = true
     info.attr = user
     if attr.sample_period or attr.sample_freq then -- although no samples are taken in the kernel
-      info.label, info.note = require "perf.event.user_only".label(spec.label)
+      info.label, info.note = late "perf.event.user_only".label(spec.label)
     end
     ev, message, code = idle.open(user, pid, opts.cpu or -1, opts.group, flags, info, false, lost)
   end

@@ -9,6 +9,7 @@
 -- At most 32 descriptors are kept in a Lua state. An exec closes them. PERF_KEEP=0 keeps none.
 local argument = require "perf.base.argument"
 local core = require "perf.core"
+local late = require "perf.base.late"
 local pairs_of = require "perf.base.pairs"
 local reclaim = require "perf.base.reclaim"
 
@@ -62,13 +63,13 @@ end
 -- @treturn boolean true @fails
 function M.keep(event)
   argument.check_dot(event)
-  local spec, message, code = require "perf.names".resolve(event)
+  local spec, message, code = late "perf.names".resolve(event)
   if not spec then return nil, message, code end
   for _, attr in ipairs(spec.attrs) do
     local kind = "k" .. core.hex(attr.type) .. ":" .. core.hex(attr.config or 0)
     if not kept[kind] then
       local ev
-      ev, message, code = require "perf.event.open".attr(spec, require "perf.event.open".prepared(attr), {})
+      ev, message, code = late "perf.event.open".attr(spec, late "perf.event.open".prepared(attr), {})
       if not ev then return nil, message, code end
       kept[kind], count = ev, count + 1
     end

@@ -7,6 +7,7 @@
 -- the event; or nil, message, code.
 local argument = require "perf.base.argument"
 local core = require "perf.core"
+local late = require "perf.base.late"
 local ffi = require "perf.base.compiled".ffi
 
 local M = {}
@@ -27,7 +28,7 @@ local function by_c_api()
 end
 
 local function by_ffi()
-  local number = require "perf.counts.read".number
+  local number = late "perf.counts.read".number
   local pointers = core.pointers()
   local begin = ffi.cast("int (*)(void *, void *)", pointers.pf_counter_begin)
   local finish = ffi.cast("int (*)(void *, void *)", pointers.pf_counter_end)

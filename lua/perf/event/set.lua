@@ -1,4 +1,5 @@
 -- Sets: the same events on each CPU, or thread, or cgroup.
+local late = require "perf.base.late"
 local pairs_of = require "perf.base.pairs"
 local argument = require "perf.base.argument"
 local strict = require "perf.api.strict"
@@ -126,10 +127,10 @@ end
 
 -- The resolved events of a list, or of one event.
 local function specs_of(events)
-  local names = require "perf.names"
+  local names = late "perf.names"
   local list = events
   if type(events) == "string" then
-    list = require "perf.event.group".events_of(events)
+    list = late "perf.event.group".events_of(events)
   elseif type(events) == "table" and (events[1] == nil and next(events) ~= nil) then
     list = { events }
   end
@@ -154,7 +155,7 @@ end
 -- @raise for an unknown name, field or option
 function M.set(events, opts)
   argument.check_dot(events)
-  require "perf.api.check".check_no_options(events, "perf.set", 1)
+  late "perf.api.check".check_no_options(events, "perf.set", 1)
   opts = open.check_target(opts, "perf.set", 2, own_checks)
   local bpf = opts.bpf and program_of(opts.bpf)
   local specs, message, code = catch(specs_of, events)
@@ -269,7 +270,7 @@ function Set:read()
   if not list then return nil, message, code end
   local sums, longest, source, resets = {}, 0, "software", 0
   for i, ev in ipairs(self) do
-    resets = resets + require "perf.event.group".resets(ev)
+    resets = resets + late "perf.event.group".resets(ev)
     if self.place[i] ~= self.place[i - 1] then
       local sum, enabled, hardware = sum_of(self, list, i)
       sums[#sums + 1], longest = sum, math.max(longest, enabled)
@@ -350,7 +351,7 @@ function Set.__tostring(s)
   if s[1]:is_inherited() then return ("Set(%s, of the parent process)"):format(s.specs.label) end
   local list, message = s:per_cpu()
   if not list then return ("Set(%s, %s)"):format(s.specs.label, message) end
-  local format, rows, most = require "perf.base.format", {}, 100
+  local format, rows, most = late "perf.base.format", {}, 100
   for i = 1, math.min(#list, most) do
     local e = list[i]
     rows[i] = { e.cpu and "cpu " .. e.cpu or "thread " .. e.pid, e.value and format.commas(e.value) or "<not counted>", e.label }
@@ -364,9 +365,9 @@ end
 -- @treturn table attr for `perf.open`, `perf.set` or `perf.group`
 function M.probe_cycles(hz)
   if hz == nil then hz = 999 end
-  local wrong = require "perf.api.check".wrong({ "hz", "integer", least = 1 }, hz)
+  local wrong = late "perf.api.check".wrong({ "hz", "integer", least = 1 }, hz)
   if wrong then argument.raise(wrong, 1) end
-  local names = require "perf.names"
+  local names = late "perf.names"
   for _, name in ipairs { "cycles", "cpu-clock" } do
     local attr = names.attr(names.resolve(name))
     local ev, _, code = idle.open(attr, 0, -1)

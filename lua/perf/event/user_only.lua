@@ -1,6 +1,7 @@
 -- Events that count user space only, because counting the kernel is not permitted.
 local copy = require "perf.base.copy"
 local host = require "perf.kernel.host"
+local late = require "perf.base.late"
 local open = require "perf.event.opening"
 
 local M = {}
@@ -8,7 +9,7 @@ local M = {}
 -- The label of an event that excludes the kernel, and the reason.
 function M.label(label)
   local level = host.paranoid()
-  return require "perf.event.refusal.permission".user_only(label) or label, level and level > 1
+  return late "perf.event.refusal.permission".user_only(label) or label, level and level > 1
     and ("user space only: kernel.perf_event_paranoid is %d; run: %s"):format(level, host.paranoid_command(1))
     or "user space only: counting the kernel is refused here"
 end

@@ -12,13 +12,14 @@
 -- programs that cannot accept that.
 local copy = require "perf.base.copy"
 local core = require "perf.core"
+local late = require "perf.base.late"
 
 local M = {}
 
 local here = {
   config1 = os.getenv "PERF_USER_READ" ~= "0" and core.user_config1 or nil,
-  cores = function() return require "perf.kernel.pmu".here:cores() end,
-  allowed = function() return require "perf.kernel.host".sysctl "kernel.perf_user_access" == 1 end,
+  cores = function() return late "perf.kernel.pmu".here:cores() end,
+  allowed = function() return late "perf.kernel.host".sysctl "kernel.perf_user_access" == 1 end,
 }
 
 local generic = { hardware = true, hw_cache = true, raw = true, [0] = true, [3] = true, [4] = true }

@@ -3,6 +3,7 @@
 --
 -- They are recognized by their ids, since a table of attr fields has no name.
 local core = require "perf.core"
+local late = require "perf.base.late"
 
 local M = {}
 
@@ -11,7 +12,7 @@ local CALLS = { "read", "ioctl", "mmap", "munmap" } -- the calls that core.watch
 local kinds -- id -> {calls, whether at their exit}
 
 local function ids()
-  local tracefs = require "perf.kernel.tracefs".here
+  local tracefs = late "perf.kernel.tracefs".here
   local found = {}
   for _, edge in ipairs { "enter", "exit" } do
     local id = tracefs:id("raw_syscalls", "sys_" .. edge)

@@ -17,6 +17,7 @@
 --                                     no metrics are sent
 --     check_environment(warnings)     adds warnings about variables that are no options; called if no endpoint was given
 local copy = require "perf.base.copy"
+local late = require "perf.base.late"
 local pairs_of = require "perf.base.pairs"
 local clock = require "perf.base.clock"
 local checks = require "perf.api.check"
@@ -121,7 +122,7 @@ end
 -- @return exporter; raises for a wrong option. A wrong endpoint in the environment does not raise: nothing is exported then, and
 -- exporter.warnings says so
 function M.new(name, options)
-  local class, warnings, variable, useless = require("perf.exporter." .. name), {}, nil, nil
+  local class, warnings, variable, useless = late("perf.exporter." .. name), {}, nil, nil
   local o, rows = class.check(options, 1), checks.rows(class.name)
   if not o.endpoint then
     if class.check_environment then class.check_environment(warnings) end

@@ -5,12 +5,14 @@
 --
 -- A function is an exporter too: it gets arrays of plain tables, as from `Span:totable`.
 -- @module perf.exporter
+local late = require "perf.base.late"
+
 local M = {}
 
 for _, group in ipairs(require "perf.api") do
   for _, row in ipairs(group.name == "exporter" and group or {}) do
     M[row[1]] = function(options)
-      local exporter = require("perf.exporter.client").new(row[1], options) -- not a tail call: errors name this function
+      local exporter = late("perf.exporter.client").new(row[1], options) -- not a tail call: errors name this function
       return exporter
     end
   end

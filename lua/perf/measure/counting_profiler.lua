@@ -2,6 +2,7 @@
 local copy = require "perf.base.copy"
 local core = require "perf.core"
 local argument = require "perf.base.argument"
+local late = require "perf.base.late"
 local strict = require "perf.api.strict"
 local counts = require "perf.counts"
 local counts_read = require "perf.counts.read"
@@ -36,7 +37,7 @@ local function open_event(spec, attr, opts, fallback)
   local a = copy(attr)
   a.read_format, a.disabled = open.group_format, true
   if opts.inherit then a.inherit = true end
-  return (fallback and require "perf.event.user_only".allowed or open.attr)(spec, a, opts)
+  return (fallback and late "perf.event.user_only".allowed or open.attr)(spec, a, opts)
 end
 
 -- The Events of one spec, one for each PMU that counts it: array, or nil, message, code.
@@ -98,7 +99,7 @@ local function listed(opts, all)
   local list = opts.events
   if list == nil then return all(), true end
   if type(list) == "string" then list = kernel_group.events_of(list) end
-  local wrong = require "perf.names".list_mistake(list)
+  local wrong = late "perf.names".list_mistake(list)
   if wrong then argument.raise("option 'events': " .. wrong) end
   if #list == 0 then argument.raise("option 'events': the list has no event") end
   return list, false
@@ -110,7 +111,7 @@ local idle = { dummy = true, ["bpf-output"] = true } -- they count nothing
 
 local function all_software()
   local list = {}
-  for _, attr in ipairs(require "perf.names.constructors".all_software()) do
+  for _, attr in ipairs(late "perf.names.constructors".all_software()) do
     if not idle[attr.label] then list[#list + 1] = attr end
   end
   return list

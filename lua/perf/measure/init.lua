@@ -2,6 +2,7 @@
 -- reads. They count the thread that opened them, so they are kept for each thread, and a fork starts anew.
 -- @module perf.measure
 local copy = require "perf.base.copy"
+local late = require "perf.base.late"
 local pairs_of = require "perf.base.pairs"
 local argument = require "perf.base.argument"
 local core = require "perf.core"
@@ -91,7 +92,7 @@ end
 local function open_list(key, list)
   if #list == 0 then bad_list "the list has no event" end
   if #list > 256 then bad_list(("%d events; a list has at most 256"):format(#list)) end
-  local names = require "perf.names"
+  local names = late "perf.names"
   local specs, message, code = names.resolve_list(list, names.resolve_counted)
   if not specs then return nil, message, code end
   local set
@@ -134,7 +135,7 @@ local function find_table(list)
   end
   local one = #list == 0 and next(list) ~= nil
   if one then items[1] = kept end
-  local wrong = not one and require "perf.names".list_mistake(list)
+  local wrong = not one and late "perf.names".list_mistake(list)
   if wrong then bad_list(wrong) end
   local key = plain and table.concat(items, ",") or kept
   local set, message, code = sets[key] or open_again(key)
@@ -159,7 +160,7 @@ local function open_any(events)
   if known then return known end
   if type(events) == "string" then
     -- A plain name is a list of one: splitting the text would cost as much as resolving the name.
-    return open_list(events, events:find "^[%w_:.-]+$" and { events } or require "perf.event.group".events_of(events))
+    return open_list(events, events:find "^[%w_:.-]+$" and { events } or late "perf.event.group".events_of(events))
   end
   if events == DEFAULT then
     local set, message, code = lists.open_default()

@@ -4,6 +4,7 @@ local copy = require "perf.base.copy"
 local core = require "perf.core"
 local counts = require "perf.counts"
 local idle = require "perf.event.idle"
+local late = require "perf.base.late"
 local open = require "perf.event.opening"
 
 local M = {}
@@ -259,7 +260,7 @@ function M.open_default()
       end
       if not ev then return nil, message, code end
       ev:close()
-      if user_only then user, attrs[i] = require "perf.event.user_only".of(spec, attr) end
+      if user_only then user, attrs[i] = late "perf.event.user_only".of(spec, attr) end
     end
     if not user then return spec end -- a clock: excluding the kernel changes nothing
     user.attrs = attrs
@@ -273,7 +274,7 @@ function M.open_default()
     return nil, message, code
   end
   if probe(plain_spec(HARDWARE[1])) then -- a machine that cannot count cycles counts no hardware event
-    local resolve = require "perf.names".resolve
+    local resolve = late "perf.names".resolve
     for _, name in ipairs(HARDWARE) do specs[#specs + 1] = probe(resolve(name)) end
   end
   for _, name in ipairs(SOFTWARE) do

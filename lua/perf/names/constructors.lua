@@ -10,6 +10,7 @@
 -- @module perf
 
 local core = require "perf.core"
+local late = require "perf.base.late"
 local pairs_of = require "perf.base.pairs"
 local argument = require "perf.base.argument"
 local checks = require "perf.api.check"
@@ -169,7 +170,7 @@ function events.uprobe(t)
   local label = ("%s:%s:%s"):format(t.ret and "uretprobe" or "uprobe", t.path,
     t.symbol and at_offset(t.symbol, t.offset) or core.hex(offset))
   if t.symbol then
-    local ok, symbols = pcall(require, "perf.symbols")
+    local ok, symbols = pcall(late, "perf.symbols")
     if not ok or type(symbols) ~= "table" or not symbols.offset then
       local why = tostring(symbols):match("perf%.symbols: ([^\n]*)") or "not built"
       return nil, ("%s: looking up a symbol needs perf.symbols: %s; or give the offset in the file"):format(label, why),

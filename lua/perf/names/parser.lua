@@ -7,6 +7,7 @@
 -- libpfm4.
 
 local core = require "perf.core"
+local late = require "perf.base.late"
 local pairs_of = require "perf.base.pairs"
 local argument = require "perf.base.argument"
 local breakpoint = require "perf.names.breakpoint"
@@ -128,7 +129,7 @@ end
 
 -- An event from libpfm4, if that is installed.
 local function from_pfm(text)
-  local ok, pfm = pcall(require, "perf.names.pfm")
+  local ok, pfm = pcall(late, "perf.names.pfm")
   if not ok or type(pfm) ~= "table" then return nil end
   local attr = pfm.find(text)
   return attr and {kind = "pfm", attrs = {attr}}

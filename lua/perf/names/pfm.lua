@@ -12,6 +12,7 @@
 -- @module perf.names.pfm
 local argument = require "perf.base.argument"
 local extension = require "perf.base.optional"
+local late = require "perf.base.late"
 local ext = extension.load("pfm", "libpfm4", "libpfm4-dev", "perf.names.pfm")
 
 local M = { available = true, version = ext.version }
@@ -61,7 +62,7 @@ local function hint(name, number)
   if number == NOTFOUND then
     local tables = names_of(present() or {})
     if tables == "" then return " (it has the tables of no PMU of this machine)" end
-    return (" (it has the tables of %s)%s"):format(tables, require "perf.base.suggest".hint(event, known()))
+    return (" (it has the tables of %s)%s"):format(tables, late "perf.base.suggest".hint(event, known()))
   end
   local attributes = (number == UMASK or number == ATTR or number == ATTR_VAL) and ext.attributes(event)
   if not attributes then return "" end
@@ -131,7 +132,7 @@ function M.list(pattern)
     end
   end
   local out = {}
-  for i, name in ipairs(require "perf.names.list".select(names, pattern)) do out[i] = rows[name] end
+  for i, name in ipairs(late "perf.names.list".select(names, pattern)) do out[i] = rows[name] end
   return out
 end
 

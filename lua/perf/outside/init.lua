@@ -5,6 +5,7 @@
 local core = require "perf.core"
 local copy = require "perf.base.copy"
 local host = require "perf.kernel.host"
+local late = require "perf.base.late"
 local open = require "perf.event.open"
 local seen = require "perf.outside.seen"
 local threads = require "perf.event.threads"
@@ -24,7 +25,8 @@ end
 
 -- The BPF program; or nil, message, code.
 local function load_program(name, opts)
-  local have, ext = pcall(require, "perf.ext.outside")
+  local have, ext = pcall(late, "perf.ext.outside")
+  if not have and not tostring(ext):find("not found", 1, true) then error(ext, 0) end
   if not have then
     return nil, "other processes: not built (clang or libbpf's headers were missing: apt-get install clang libbpf-dev, "
       .. "then make)", "ENOTSUP"
@@ -33,7 +35,7 @@ local function load_program(name, opts)
   if not layout then return nil, "other processes: this interpreter's structures are not known: " .. global, code end
   local obj, message
   local cpus = host.cpus "possible" or { 0 }
-  obj, message, code = require "perf.bpf.load".load("other processes", { globals = { layout = layout },
+  obj, message, code = late "perf.bpf.load".load("other processes", { globals = { layout = layout },
     max_entries = { scratches = cpus[#cpus] + 1 }, programs = { name } }, ext.program())
   if not obj then
     if code == "EINVAL" then message = message .. "\n(other processes are profiled from Linux 5.17 on)" end
@@ -81,7 +83,7 @@ end
 -- the program of such an event when the first child ends.
 local function open_carrier(self, spec, attr)
   if self.kind == "switch" then
-    local found, message, code = require "perf.names".resolve "sched:sched_switch"
+    local found, message, code = late "perf.names".resolve "sched:sched_switch"
     if not found then return nil, message, code end
     spec, attr = found, found.attrs[1]
   elseif self.kind ~= "tracepoint" then

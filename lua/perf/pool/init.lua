@@ -11,6 +11,7 @@
 -- @classmod Pool
 local at_exit = require "perf.base.at_exit"
 local argument = require "perf.base.argument"
+local late = require "perf.base.late"
 local strict = require "perf.api.strict"
 local clock = require "perf.base.clock"
 local copy = require "perf.pool.copy"
@@ -61,7 +62,7 @@ end
 -- The events as text, which can be passed to threads.
 local function events_of(events)
   if type(events) ~= "table" then return events end
-  local wrong = require "perf.names".list_mistake(events)
+  local wrong = late "perf.names".list_mistake(events)
   if wrong then argument.raise("option 'events': " .. wrong) end
   for _, event in ipairs(events) do
     if type(event) ~= "string" then argument.raise "option 'events': names expected, since they go to other threads" end

@@ -1,6 +1,7 @@
 -- Makes a Profile from the sampler's result: names its frames, lists its stacks.
 local core = require "perf.core"
 local host = require "perf.kernel.host"
+local late = require "perf.base.late"
 local lua_frame = require "perf.profile.lua_frame"
 local Profile = require "perf.profile.profile"
 local merged = require "perf.profile.merged"
@@ -94,12 +95,12 @@ local function frames_of(raw, names, pids, sources, pause)
     elseif f.kind == "c" and names then
       frames[i] = foreign_frame(f, names) or false
     elseif f.kind == "c" then
-      functions = functions or require("perf.profile.c_functions").new(pause)
+      functions = functions or late("perf.profile.c_functions").new(pause)
       frames[i] = c_frame(f, functions)
       -- PUC Lua's C functions have the address of their code. If no code is there, the function has returned: its first result is
       -- in its place, but the type is still the function's, since Lua 5.4 stores the value first.
       if frames[i].unknown and not rawget(_G, "jit") then
-        native = native or require("perf.profile.native").new()
+        native = native or late("perf.profile.native").new()
         results[i] = not native:mapping(f.address) or nil
       end
     elseif f.kind == "label" then
@@ -111,7 +112,7 @@ local function frames_of(raw, names, pids, sources, pause)
     elseif names then
       frames[i], interpreter[i] = names:native(f)
     else
-      native = native or require("perf.profile.native").new()
+      native = native or late("perf.profile.native").new()
       frames[i] = native:frame(f.kind, f.address)
     end
     pause()
@@ -130,7 +131,7 @@ end
 
 -- Name functions that are in no table by their symbols; without a symbol and a name by the caller, by their place.
 local function name_by_symbols(frames, pause)
-  local native = #frames > 0 and require("perf.profile.native").new()
+  local native = #frames > 0 and late("perf.profile.native").new()
   pause()
   if native then native:open() end
   for _, f in ipairs(frames) do
@@ -210,7 +211,7 @@ local function names_of(p, found)
   if p.names then
     p.names:see(found.images)
   else
-    p.names = require("perf.profile.foreign").new(found.images, found.global, found.interpreters)
+    p.names = late("perf.profile.foreign").new(found.images, found.global, found.interpreters)
   end
   return p.names
 end
@@ -220,7 +221,7 @@ end
 -- blocked has set, and that is called between two pieces of the work
 -- @param found the result() of its sampler
 function M.make(p, found)
-  local zone_name = require("perf.profile.zone").name
+  local zone_name = late("perf.profile.zone").name
   local comm = host.line(("/proc/%d/task/%d/comm"):format(p.pid, p.tid))
   local sources = {}
   local list, place = samples_of(found, zone_name, names_of(p, found), p.pids, sources, p.pause or nothing)

@@ -3,6 +3,7 @@
 --
 -- A file is the same one if it has the same inode, path and build id: the inode of a library that was replaced may be used again.
 local core = require "perf.core"
+local late = require "perf.base.late"
 local pairs_of = require "perf.base.pairs"
 
 local M = {}
@@ -11,7 +12,7 @@ Files.__index = Files
 
 -- @return an object without files
 function M.new()
-  local ok, symbols = pcall(require, "perf.symbols")
+  local ok, symbols = pcall(late, "perf.symbols")
   return setmetatable({ symbols = ok and symbols or nil, by_key = {} }, Files)
 end
 

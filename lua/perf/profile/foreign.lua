@@ -4,6 +4,7 @@
 -- in it. So a function's address is translated to this process, where Lua's own functions are known by name.
 local host = require "perf.kernel.host"
 local file_symbols = require "perf.profile.file_symbols"
+local late = require "perf.base.late"
 local native = require "perf.profile.native"
 local pairs_of = require "perf.base.pairs"
 
@@ -23,7 +24,7 @@ end
 
 -- Go on with the images of a later result. What was found of those that have not changed is known already.
 function Names:see(images)
-  self.own, self.functions = host.code(host.maps()), require "perf.profile.c_functions".new()
+  self.own, self.functions = host.code(host.maps()), late "perf.profile.c_functions".new()
   for i, image in ipairs(images) do
     local known, names = self.images[i], self.natives[i]
     if not known or known.of.maps ~= image.maps then

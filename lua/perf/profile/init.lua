@@ -8,6 +8,7 @@
 -- known, the stack is taken at its next safe point. See csrc/core/profile/sampler.h, csrc/binding/stack.
 local copy = require "perf.base.copy"
 local core = require "perf.core"
+local late = require "perf.base.late"
 require "perf.event" -- the methods of events
 local is_clock = require "perf.event.open".is_clock
 local checks = require "perf.api.check"
@@ -55,7 +56,7 @@ local hidden = { debug.getinfo(1, "S").source, debug.getinfo(require "perf.profi
 -- The first and last address of the interpreter's code, by the mappings of the process.
 local function interpreter_code()
   local here, of, found = core.object_address(), {}, {}
-  for from, to, _, _, _, _, _, path in require "perf.kernel.host".maps() do
+  for from, to, _, _, _, _, _, path in late "perf.kernel.host".maps() do
     if path:sub(1, 1) == "/" then
       from, to = tonumber(from, 16), tonumber(to, 16)
       local range = of[path] or { from, to }
@@ -72,7 +73,7 @@ local function arm_outside(self)
   local requested = event.set_rate(attr, self.opts)
   local kind = event.outside_kind(self.spec.attrs[1], self.opts)
   if kind == "switch" then attr.sample_period, attr.sample_freq, attr.freq = 1, nil, nil end
-  local session, message, code = require "perf.outside".open(self.spec, attr, self.opts.pid,
+  local session, message, code = late "perf.outside".open(self.spec, attr, self.opts.pid,
     { alone = self.opts.coroutines ~= "resumer", kind = kind, native = self.opts.native })
   if not session then return nil, message, code end
   self.ev, self.sampler, self.label, self.attr, self.method = nil, session, self.spec.label, attr, "registers"
@@ -178,7 +179,7 @@ local function start(self)
     local ok, message, code = arm(self)
     if not ok then return nil, message, code end
   end
-  require "perf.profile.collect" -- at the stop there may be no memory left to load it
+  late "perf.profile.collect" -- at the stop there may be no memory left to load it
   self.started, self.pid, self.tid = core.unix_time(), core.pid()
   self.before = nil
   self.pids = self.opts.pid
@@ -199,7 +200,7 @@ end
 
 -- The Profile of what is new in a result of the sampler.
 local function profile_of(self, found)
-  local prof = require("perf.profile.collect").make(self, require "perf.profile.since"(found, self.before))
+  local prof = late("perf.profile.collect").make(self, late "perf.profile.since"(found, self.before))
   self.before = found
   self.started = prof.started + tonumber(prof.duration_ns) / 1e9
   return prof
@@ -237,7 +238,7 @@ local function snapshot(self) return at_rest(self, snapshot_of) end
 
 -- A host that sets `pause` does other work while the Profile is made: its blocks are sampled.
 local function live(self)
-  local make = require("perf.profile.collect").make
+  local make = late("perf.profile.collect").make
   local function whole()
     local found, message, code = found_by_snapshot(self)
     if not found or self.pause then return found, message, code end
@@ -364,7 +365,7 @@ end
 
 local function spec_of(opts)
   if opts.survived and opts.event ~= "heap" then argument.raise("the option 'survived' is for the event heap", 1) end
-  if not allocations[opts.event] then return require("perf.names").resolve(opts.event) end
+  if not allocations[opts.event] then return late("perf.names").resolve(opts.event) end
   local refused = allocations_refuse(opts)
   if refused then return nil, ("%s: %s"):format(opts.event, refused), "EINVAL" end
   return { label = opts.event, attrs = { {} } }

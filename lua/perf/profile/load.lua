@@ -3,6 +3,7 @@
 local argument = require "perf.base.argument"
 local attempt = require "perf.base.attempt"
 local Profile = require "perf.profile.profile"
+local late = require "perf.base.late"
 local merged = require "perf.profile.merged"
 local checks = require "perf.api.check"
 local file = require "perf.base.file"
@@ -181,7 +182,7 @@ end
 
 local function decode(content, pause)
   if content:find "^%s*{" then
-    local t, message = require "perf.base.json".decode(content, pause)
+    local t, message = late "perf.base.json".decode(content, pause)
     expect(t, "not valid JSON: " .. tostring(message))
     return { (type(t.frames) == "table" and from_plain or from_speedscope)(t, pause) }
   end
@@ -192,7 +193,7 @@ local function load(path, pause)
   local f = io.open(path, "rb")
   local magic = f and f:read(8) or ""
   if f then f:close() end
-  if magic == "PERFILE2" or magic == "2ELIFREP" then return require "perf.profile.load_data".load(path, pause) end
+  if magic == "PERFILE2" or magic == "2ELIFREP" then return late "perf.profile.load_data".load(path, pause) end
   -- Without gzip a pprof file begins with the length and the first field of its sample type; a text may begin with an empty line.
   if magic:sub(1, 2) == "\31\139" or magic:find "^\10%c[\8\16]" then
     return nil, path .. ": a pprof file, which go tool pprof reads", "EBADMSG"

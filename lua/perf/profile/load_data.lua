@@ -4,6 +4,7 @@
 -- Records are nearly in time order. For a process we use the maps that it has at the end of the file, which is only wrong for
 -- samples of a process that ran another program before.
 local core = require "perf.core"
+local late = require "perf.base.late"
 local pairs_of = require "perf.base.pairs"
 local host = require "perf.kernel.host"
 local jitmap = require "perf.symbols.jitmap"
@@ -177,12 +178,12 @@ end
 -- @return array of Profiles, one for each event that has samples; and a message if the file is damaged and only a part was read.
 -- Or nil, message, code
 function M.load(path, pause)
-  local file, message, code = require "perf.data".open(path)
+  local file, message, code = late "perf.data".open(path)
   if not file then return nil, message, code end
-  local have, symbols = pcall(require, "perf.symbols")
+  local have, symbols = pcall(late, "perf.symbols")
   local order = {}
   local reader = { order = order, lost = 0, lost_of = {}, period = {}, symbols = have and symbols or nil,
-    jit = memo(function(pid) return jitmap.new(pid, require "perf.ext.symbols".read_owned) end),
+    jit = memo(function(pid) return jitmap.new(pid, late "perf.ext.symbols".read_owned) end),
     processes = memo(function() return { maps = {}, frames = {} } end),
     events = memo(function(label)
       order[#order + 1] = { label = label, stacks = {}, list = {}, total = 0, count = 0 }

@@ -3,6 +3,7 @@
 -- Uses perf.symbols if it was built; without it, an address is shown as its file and the offset.
 local core = require "perf.core"
 local host = require "perf.kernel.host"
+local late = require "perf.base.late"
 
 local M = {}
 local Native = {}
@@ -16,7 +17,7 @@ end
 
 -- Load perf.symbols, which takes a millisecond; it is nil if it was not built.
 function M.load()
-  local ok, symbols = pcall(require, "perf.symbols")
+  local ok, symbols = pcall(late, "perf.symbols")
   return ok and symbols or nil
 end
 

@@ -7,6 +7,7 @@
 -- `address`; "jit", compiled Lua code in a call chain; "state", for time outside of all these: "(outside Lua)", "(C function)",
 -- "(garbage collector)", "(JIT compiler)", "(string table)", "(other)", "(unsampled)".
 -- @classmod Profile
+local late = require "perf.base.late"
 local pairs_of = require "perf.base.pairs"
 local argument = require "perf.base.argument"
 local strict = require "perf.api.strict"
@@ -106,7 +107,7 @@ end
 local modules = { top = "top", diff = "diff", tree = "tree", callers = "tree", callees = "tree", annotate = "annotate" }
 for _, format in ipairs(formats) do modules[format.name] = format.name end
 for name, module in pairs_of(modules) do
-  Profile[name] = function(...) return require("perf.profile.report." .. module)[name](...) end
+  Profile[name] = function(...) return late("perf.profile.report." .. module)[name](...) end
 end
 --- Write a profile into a file; the ending of its name selects the format. ".html" is a flame graph; ".folded" and ".txt" are
 -- folded stacks, ".pb.gz" and ".pprof" pprof's, ".data" perf's, ".json" and names without an ending speedscope's. `perf.load`

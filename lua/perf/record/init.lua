@@ -1,4 +1,5 @@
 -- The methods of Record that are Lua; the core loads this module when one is first used.
+local late = require "perf.base.late"
 local pairs_of = require "perf.base.pairs"
 local argument = require "perf.base.argument"
 local core = require "perf.core"
@@ -41,7 +42,7 @@ function M.raw_fields(rec)
   local attr = info.attr
   local id = attr and attr.config or 0 -- a file may have any 64-bit value, which may not be a Lua number
   if not attr or (attr.type ~= "tracepoint" and attr.type ~= 2) or type(id) ~= "number" or #raw < 8 then return nil end
-  local ok, tracefields = pcall(require, "perf.record.tracefields")
+  local ok, tracefields = pcall(late, "perf.record.tracefields")
   if not ok then return nil end
   return (tracefields.decode(id, raw))
 end

@@ -15,6 +15,7 @@
 local argument = require "perf.base.argument"
 local extension = require "perf.base.optional"
 local checks = require "perf.api.check"
+local late = require "perf.base.late"
 local ext = extension.load("tracefields", "libtraceevent", "libtraceevent-dev", "perf.record.tracefields")
 local core = require "perf.core"
 local host = require "perf.kernel.host"
@@ -103,7 +104,7 @@ local function lookup(what)
   else
     argument.raise(("tracepoint's name, id or Format expected, got %s"):format(type(what)), 1)
   end
-  local root, message, code = require "perf.kernel.tracefs".here:root()
+  local root, message, code = late "perf.kernel.tracefs".here:root()
   if not root then return nil, message, code end
   if id then
     local pair = name_of_id(root, id)

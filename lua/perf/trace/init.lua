@@ -9,6 +9,7 @@
 -- The counts are those of perf.measure, by the same two reads. Finished spans wait in a bounded queue and are sent in batches; a
 -- program neither waits for that nor fails because of it (perf.exporter.sender). See doc/trace.md.
 -- @module perf.trace
+local late = require "perf.base.late"
 local requested_events = require "perf.trace.requested_events"
 local attributes_of = require "perf.trace.attributes"
 local argument = require "perf.base.argument"
@@ -346,7 +347,7 @@ function M.tracer(options)
     if not set then return nil, message, code end
   end
   enter_thread(self)
-  if config.metrics then self.metrics = require("perf.trace.histograms").new(config.metrics) end
+  if config.metrics then self.metrics = late("perf.trace.histograms").new(config.metrics) end
   if config.exporter then
     local pid = require "perf.core".pid
     config.resource_now = function()

@@ -5,6 +5,7 @@
 -- `permission`, `invalid` for the many causes of EINVAL, and `unavailable` for events that the machine does not have.
 local core = require "perf.core"
 local host = require "perf.kernel.host"
+local late = require "perf.base.late"
 local pairs_of = require "perf.base.pairs"
 local probe = require "perf.event.probe"
 
@@ -80,7 +81,7 @@ end
 
 function by_code.ENOSPC(v)
   if v.kind ~= "breakpoint" then return "the PMU has no counter left for it", { "count fewer events at once" } end
-  local own = require "perf.event.idle".breakpoints()
+  local own = late "perf.event.idle".breakpoints()
   if own[1] then
     return ("this program's own events hold %s of the CPU's debug registers: %s"):format(
       #own >= 4 and "all 4" or #own, table.concat(own, ", ")), { "close one of them, or end the measurement that uses it" }
@@ -109,19 +110,19 @@ end
 
 -- Causes for which the machine must be examined.
 local function permission(v, ctx, _, code, what)
-  return require "perf.event.refusal.permission".reason(v, code, ctx, what)
+  return late "perf.event.refusal.permission".reason(v, code, ctx, what)
 end
 by_code.EACCES, by_code.EPERM, by_code.ENOSYS = permission, permission, permission
 
 local function unavailable(v, ctx, _, code, what, attr)
-  return require "perf.event.refusal.unavailable".reason(v, code, ctx, what, attr)
+  return late "perf.event.refusal.unavailable".reason(v, code, ctx, what, attr)
 end
 by_code.ENOENT, by_code.ENODEV, by_code.ENXIO, by_code.EOPNOTSUPP = unavailable, unavailable, unavailable, unavailable
 -- Uprobes: ENOTSUPP, and EIO if the file system cannot map the file.
 by_code.E524, by_code.EIO = unavailable, unavailable
 
 function by_code.EINVAL(v, ctx, _, code, what, attr)
-  local reason, remedies = require "perf.event.refusal.invalid".reason(v, ctx, attr)
+  local reason, remedies = late "perf.event.refusal.invalid".reason(v, ctx, attr)
   if reason then return reason, remedies end
   return unavailable(v, ctx, nil, code, what, attr)
 end

@@ -6,6 +6,7 @@
 -- The first perf.measure needs this module, so the causes are in another one, `causes`, which is loaded when an event is refused.
 -- It cannot be loaded without a free descriptor, so EMFILE and ENFILE are explained here.
 local core = require "perf.core"
+local late = require "perf.base.late"
 
 local M = {}
 
@@ -31,7 +32,7 @@ function by_code.EMFILE()
 end
 
 function by_code.ENFILE()
-  local max = require "perf.kernel.host".sysctl "fs.file-max"
+  local max = late "perf.kernel.host".sysctl "fs.file-max"
   return "the whole system has as many files open as fs.file-max allows" .. (max and (" (%.0f)"):format(max) or ""),
     { "run: sysctl fs.file-max=" .. (max and ("%.0f"):format(max * 2) or "a larger number") }
 end
@@ -48,12 +49,12 @@ local function open(what, attr, msg, code, ctx)
     local ok, reason, remedies = pcall(by_code[code])
     return nil, M.compose(what, msg, ok and reason or nil, remedies), code
   end
-  local ok, causes = pcall(require, "perf.event.refusal.causes")
+  local ok, causes = pcall(late, "perf.event.refusal.causes")
   if not ok then return nil, M.compose(what, msg), code end
   return causes.open(what, attr, msg, code, ctx)
 end
 
 return setmetatable(M, {
   __call = function(_, ...) return open(...) end,
-  __index = function(_, name) return require "perf.event.refusal.causes"[name] end,
+  __index = function(_, name) return late "perf.event.refusal.causes"[name] end,
 })

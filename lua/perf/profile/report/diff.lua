@@ -3,6 +3,7 @@
 local aligned = require "perf.profile.aligned"
 local argument = require "perf.base.argument"
 local format = require "perf.base.format"
+local late = require "perf.base.late"
 local text = require "perf.profile.report.frame_names"
 local top = require "perf.profile.report.top"
 
@@ -69,7 +70,7 @@ end
 -- @tparam[opt] string path the HTML file; without it the page is returned
 -- @treturn string|boolean the page, or true @fails
 function Difference:flamegraph(path)
-  return require "perf.profile.report.flamegraph".flamegraph(self.after, path, { diff = self.before })
+  return late "perf.profile.report.flamegraph".flamegraph(self.after, path, { diff = self.before })
 end
 argument.check_methods(Difference, "Difference", "flamegraph")
 

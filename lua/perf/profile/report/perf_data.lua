@@ -9,6 +9,7 @@ local argument = require "perf.base.argument"
 local attempt = require "perf.base.attempt"
 local core = require "perf.core"
 local file = require "perf.base.file"
+local late = require "perf.base.late"
 local memo = require "perf.base.memo"
 local state = require "perf.data.synthesize"
 local symbol_file = require "perf.profile.report.symbol_file"
@@ -91,7 +92,7 @@ local function write_files(prof, path, outputs)
   try(outputs[2]:write(elf))
   -- The core's writer writes to the temporary file of the output.
   outputs.place = outputs[1]:place()
-  local w = try(require "perf.data".create(outputs.place, { mode = "overwrite", build_ids = false,
+  local w = try(late "perf.data".create(outputs.place, { mode = "overwrite", build_ids = false,
     events = { { attr = attr, ids = { 1 }, name = text.line(prof.event) } } }))
   local ok, message, code = catch(write_all, w, prof, blocks, file.absolute(symbols), size)
   local closed, m, c = w:close()
