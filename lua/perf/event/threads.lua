@@ -38,10 +38,11 @@ end
 -- Open something on each thread. A thread that ends meanwhile has none.
 -- @tab pids processes, all of which must run
 -- @bool children whether to include their children
--- @func open called with a thread's number and the array of what is open already; returns an object with the method `close`; or
--- nil, message, code
+-- @func open called with a thread's number, the array of what is open already, and `state`; returns an object with the method
+-- `close`; or nil, message, code
+-- @param[opt] state
 -- @return an array of what was opened; or nil, message, code
-function M.open(pids, children, open)
+function M.open(pids, children, open, state)
   for _, pid in ipairs(pids) do
     local running, message, code = host.is_running(pid)
     if not running then return nil, message or ("no process %d"):format(pid), code or "ESRCH" end
@@ -52,7 +53,7 @@ function M.open(pids, children, open)
     local opened = {}
     for _, tid in ipairs(list) do
       local one
-      one, message, code = open(tid, opened)
+      one, message, code = open(tid, opened, state)
       if one then
         opened[#opened + 1] = one
       elseif code ~= "ESRCH" then

@@ -106,20 +106,25 @@ local function needs_program(self, attr, tid, have)
   return true
 end
 
+-- The event of a thread. This function has no upvalue of a session: LuaJIT's compiled code may keep a function for good, and with
+-- it a session that the program has dropped.
+local function open_event(tid, opened, state)
+  local self, attr = state.session, state.attr
+  local ev, message, code = open.attr(state.spec, attr, { pid = tid })
+  if #opened == 0 then state.have = {} end
+  if not ev or not needs_program(self, attr, tid, state.have) then return ev, message, code end
+  local ok
+  ok, message, code = ev:set_bpf(self.program)
+  if ok then return ev end
+  ev:close()
+  return nil, message, code
+end
+
 -- The events of all threads of processes and of their children.
 local function open_events(self, spec, attr, pids)
   if self.kind == "switch" then return true end
-  local have
-  local events, message, code = threads.open(pids, true, function(tid, opened)
-    local ev, message, code = open.attr(spec, attr, { pid = tid })
-    if #opened == 0 then have = {} end
-    if not ev or not needs_program(self, attr, tid, have) then return ev, message, code end
-    local ok
-    ok, message, code = ev:set_bpf(self.program)
-    if ok then return ev end
-    ev:close()
-    return nil, message, code
-  end)
+  local state = { session = self, spec = spec, attr = attr }
+  local events, message, code = threads.open(pids, true, open_event, state)
   self.events = events or {}
   return events ~= nil, message, code
 end
