@@ -88,6 +88,14 @@ struct {
 	__type(value, struct pf_counted);
 } stacks SEC(".maps");
 
+/* The generation of keys: a part of each key. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} generations SEC(".maps");
+
 struct scratch {
 	struct pf_snapshot_head s;
 	__u8 bytes[WINDOWS_AT + WINDOWS * WINDOW + BEHIND]; /* objects are at MOST_BYTES, until they are appended to the other pieces */
@@ -98,6 +106,7 @@ struct scratch {
 	__u64 objects, key;        /* the place behind the last object; the key of all so far */
 	__u64 unkeyed;             /* an object could not be read or is large, or a stack is deep: its objects have no key */
 	__u64 putting;             /* objects are copied, not added to the key */
+	__u64 generation;          /* of the keys of this sample */
 	__u64 path;                /* with `key`, the key of the stack so far */
 	__u64 urgent;              /* the reader needs the memory of the process: what runs is not known yet, or compiled */
 	__u64 certain;             /* the stack's key has all that decides which stack it is */

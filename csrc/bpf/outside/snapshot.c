@@ -205,6 +205,7 @@ static __always_inline int is_counted(struct scratch *s, __u64 weight)
 	mix_path(s, s->s.pid);
 	mix_path(s, s->s.program);
 	mix_path(s, s->s.label);
+	mix_path(s, s->generation);
 	s->s.stack = key = s->path | 1;
 	c = bpf_map_lookup_elem(&stacks, &key);
 	if (!c)
@@ -217,7 +218,7 @@ static __always_inline int is_counted(struct scratch *s, __u64 weight)
 /* Unless the collector keeps the objects with this key, copy them. */
 static __always_inline void find_objects(struct scratch *s, int puc)
 {
-	__u64 key = s->unkeyed ? 0 : s->key | 1;
+	__u64 key = s->unkeyed ? 0 : mixed(s->key, s->generation) | 1;
 
 	if (!s->key && !s->putting)
 		return;
@@ -263,6 +264,14 @@ static __always_inline void drop(__u64 weight)
 {
 	count(PF_SNAPSHOT_DROPPED, 1);
 	count(PF_SNAPSHOT_DROPPED_WEIGHT, weight);
+}
+
+static __always_inline __u64 generation(void)
+{
+	const __u32 zero = 0;
+	const __u64 *v = bpf_map_lookup_elem(&generations, &zero);
+
+	return v ? *v : 0;
 }
 
 static __always_inline __u64 program_of(struct task_struct *leader)
@@ -335,6 +344,7 @@ static __always_inline void take(void *ctx, __u64 weight, __u64 address, int puc
 	s->from = s->n = s->c_n = s->c_copied = s->word = s->thread = s->cframe = 0;
 	s->objects = MOST_BYTES;
 	s->key = s->unkeyed = s->putting = s->threads_n = s->stacks_n = s->path = s->certain = s->searched = 0;
+	s->generation = generation();
 	s->urgent = !p;
 	set_process(s, p, task->group_leader);
 	if (s->process.label && task == task->group_leader)

@@ -260,6 +260,7 @@ static int take_out(struct pf_collector *c)
 	if (q) {
 		memcpy(q + 1, record + HEAD, size);
 		q->size = size;
+		q->at = at;
 		q->next = NULL;
 		*c->queue.last = q;
 		c->queue.last = &q->next;
@@ -327,6 +328,7 @@ static void drain(struct pf_collector *c)
 		while (take_out(c))
 			;
 		pause_if_asked(c);
+		pf_keys_renew(c);
 		q = c->queue.first;
 		if (!q)
 			return;

@@ -13,7 +13,7 @@
 
 /* Descriptors of the BPF program's maps. */
 struct pf_snapshot_maps {
-	int ring, processes, known, stacks;
+	int ring, processes, known, stacks, generations;
 };
 
 /* The mappings of a process, by which its code gets names. A process that runs another program gets a new image, as does another
@@ -55,6 +55,7 @@ struct pf_stack_of_key {
 /* A record that was taken out of the ring; its bytes follow. */
 struct pf_queued {
 	struct pf_queued *next;
+	uint64_t at; /* its place in the ring */
 	size_t size;
 };
 
@@ -75,7 +76,9 @@ struct pf_collector {
 	uint64_t off_ns;        /* the time of those that were off their CPU at the stop, or at the last pause */
 	unsigned off_n, off_slots;
 	struct pf_stack_of_key *keys; /* a hash table with room for twice PF_SNAPSHOT_STACKS, with open addressing */
-	unsigned keys_n;
+	unsigned keys_n, keys_refused; /* keys_refused: those for which there was no room */
+	uint64_t generation_of_keys, old_until; /* old_until: a place in the ring after which no record has a key of the last generation */
+	int renewing; /* this generation has begun, and the keys of the last one were not given up yet */
 	struct pf_snapshot_maps maps;
 	/* The ring. */
 	uint64_t *consumer; /* a page with the position up to which it was read */
@@ -134,6 +137,8 @@ void pf_counted_know(struct pf_collector *c, uint64_t key, uint32_t node);
 void pf_counted_add(struct pf_collector *c);
 /* If the stack of this sample has a known key, add the sample and return 1, else 0: the program may have sent it before it knew the key. */
 int pf_counted_has(struct pf_collector *c, const struct pf_snapshot_head *s);
+/* If many keys found no room, begin the next generation; later, when all samples of the last one were read, give up its keys. */
+void pf_keys_renew(struct pf_collector *c);
 
 /* off_cpu.c: a thread leaves its CPU; a thread returns; a pause or the stop, with the time so far of those that are off their CPU. */
 void pf_off_cpu_add(struct pf_collector *c, const struct pf_snapshot_head *s, uint32_t node);

@@ -1,7 +1,15 @@
-/* Samples that the BPF program counts by the key of their stack: see collector.h. */
+/* Samples that the BPF program counts by the key of their stack, and generations of keys: see collector.h. */
 #include "core/outside/collector.h"
 
+#include <linux/membarrier.h>
+#include <string.h>
+
+#include "core/base/sys.h"
+
 enum { SLOTS = 2 * PF_SNAPSHOT_STACKS };
+/* Keys are given up when so many times as many samples as there is room for found no room. So those that are still used are learned
+ * again by a small part of the samples. */
+enum { PATIENCE = 2 };
 
 /* The slot of a key, which is empty if its key is 0. */
 static struct pf_stack_of_key *slot(struct pf_collector *c, uint64_t key)
@@ -18,8 +26,12 @@ void pf_counted_know(struct pf_collector *c, uint64_t key, uint32_t node)
 	struct pf_stack_of_key *k = slot(c, key);
 	const struct pf_counted none = {0, 0};
 
-	if (k->key || c->keys_n >= PF_SNAPSHOT_STACKS || pf_collector_tell(c->maps.stacks, &key, &none) < 0)
+	if (k->key || c->renewing)
 		return;
+	if (c->keys_n >= PF_SNAPSHOT_STACKS || pf_collector_tell(c->maps.stacks, &key, &none) < 0) {
+		c->keys_refused++;
+		return;
+	}
 	*k = (struct pf_stack_of_key){.key = key, .node = node};
 	c->keys_n++;
 }
@@ -53,5 +65,58 @@ void pf_counted_add(struct pf_collector *c)
 			continue;
 		add(c, k->node, now.samples - k->added.samples, now.weight - k->added.weight);
 		k->added = now;
+	}
+}
+
+/* --- generations ----------------------------------------------------------------------------------------------------------- */
+
+static void forget_objects(void *owner, uint64_t key)
+{
+	pf_collector_tell(((struct pf_collector *)owner)->maps.known, &key, NULL);
+}
+
+/* No run of the program uses the keys any more, and no record that is left has one. */
+static void give_up(struct pf_collector *c)
+{
+	pf_counted_add(c);
+	for (unsigned i = 0; i < SLOTS; i++)
+		if (c->keys[i].key)
+			pf_collector_tell(c->maps.stacks, &c->keys[i].key, NULL);
+	memset(c->keys, 0, SLOTS * sizeof *c->keys);
+	c->keys_n = 0;
+	pf_reader_forget(c->reader, forget_objects, c);
+}
+
+/* The place in the ring of the next record that is read. */
+static uint64_t next_record(const struct pf_collector *c)
+{
+	return c->queue.first ? c->queue.first->at : *c->consumer;
+}
+
+/* Let the program use the next generation, and wait until no run of it uses the last one. Returns whether that is so. */
+static int begin_generation(struct pf_collector *c)
+{
+	const uint32_t zero = 0;
+	const long barriers = pf_sys->membarrier(MEMBARRIER_CMD_QUERY);
+
+	c->keys_refused = c->reader->refused = 0;
+	if (barriers < 0 || !(barriers & MEMBARRIER_CMD_GLOBAL))
+		return 0;
+	c->generation_of_keys++;
+	return pf_collector_tell(c->maps.generations, &zero, &c->generation_of_keys) == 0 && pf_sys->membarrier(MEMBARRIER_CMD_GLOBAL) == 0;
+}
+
+void pf_keys_renew(struct pf_collector *c)
+{
+	if (c->renewing) {
+		if (next_record(c) < c->old_until)
+			return;
+		give_up(c);
+		c->renewing = c->reader->closed = 0;
+	} else if (c->keys_refused >= PATIENCE * PF_SNAPSHOT_STACKS || c->reader->refused >= PATIENCE * PF_SNAPSHOT_KNOWN) {
+		if (!begin_generation(c))
+			return;
+		c->old_until = __atomic_load_n((const uint64_t *)(const void *)c->producer, __ATOMIC_ACQUIRE);
+		c->renewing = c->reader->closed = 1; /* the keys of the new generation are learned when the others are gone */
 	}
 }

@@ -236,8 +236,12 @@ static int find_objects(struct pf_reader *r, uint64_t key, const uint8_t *at, co
 	if (parse(r, at, end, r->new) < 0)
 		return -EINVAL;
 	size = sizeof *kept->pieces + r->new->n * sizeof *r->new->at;
-	if (!key || !r->new->n || r->kept_n >= PF_SNAPSHOT_KNOWN || (kept->pieces = malloc(size + (size_t)(end - at))) == NULL)
+	if (!key || !r->new->n || r->closed)
 		return 0;
+	if (r->kept_n >= PF_SNAPSHOT_KNOWN || (kept->pieces = malloc(size + (size_t)(end - at))) == NULL) {
+		r->refused++;
+		return 0;
+	}
 	kept->key = key;
 	r->kept_n++;
 	r->objects = kept->pieces;
@@ -286,6 +290,19 @@ void pf_reader_free(struct pf_reader *r)
 		free(r->new);
 	}
 	free(r);
+}
+
+void pf_reader_forget(struct pf_reader *r, void (*key)(void *to, uint64_t key), void *to)
+{
+	for (unsigned i = 0; i < PF_READER_SETS; i++)
+		if (r->kept[i].pieces) {
+			key(to, r->kept[i].key);
+			free(r->kept[i].pieces);
+			r->kept[i].pieces = NULL;
+		}
+	r->kept_n = r->refused = 0;
+	r->s = NULL; /* the last sample, whose objects may be among them */
+	r->objects = r->new;
 }
 
 void pf_reader_again(struct pf_reader *r, int live)

@@ -67,7 +67,8 @@ struct pf_reader {
 	struct pf_pieces *changing, *objects; /* of this sample; `objects` is one of `kept`, or `new` */
 	struct pf_pieces *new;
 	struct pf_objects kept[PF_READER_SETS]; /* a hash table by key, with open addressing */
-	unsigned kept_n;
+	unsigned kept_n, refused; /* refused: those for which there was no room */
+	int closed; /* no further ones are kept */
 	struct pf_reader_field stable[PF_PIECE_KINDS][PF_READER_FIELDS]; /* by the kind of a piece, set by the owner */
 	struct pf_reader_block blocks[PF_READER_BLOCKS];
 };
@@ -80,6 +81,8 @@ int pf_reader_init(struct pf_reader *r);
 void pf_reader_free(struct pf_reader *r);
 /* Begin with a snapshot, of this size with its pieces. Returns 0, or -EINVAL if it is damaged; 1 if its objects are kept from now on. */
 int pf_reader_begin(struct pf_reader *r, const struct pf_snapshot_head *s, size_t size, struct pf_fixed *fixed);
+/* Forget the objects that are kept; key(to, key) is called for each of their keys. Call it between two samples. */
+void pf_reader_forget(struct pf_reader *r, void (*key)(void *to, uint64_t key), void *to);
 /* Begin anew with the same snapshot. Memory that is neither in it nor in a mapped file is read again if `live` is set, and refused otherwise. */
 void pf_reader_again(struct pf_reader *r, int live);
 /* Do the objects that were read from the snapshot still exist in the process? If not, what was read from there may belong to others. */

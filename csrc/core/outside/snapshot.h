@@ -9,7 +9,10 @@
  *
  * While compiled code runs, or C code that Lua has called, the whole stack has a key too, since nothing else decides which stack it is.
  * If the collector has unwound a stack with this key, the program only counts the sample. So an event that comes often does not fill
- * the ring. */
+ * the ring.
+ *
+ * There is room for some thousand keys of each kind. Those of functions, states and processes that no longer exist are not used again. So
+ * when many samples found no room, all keys are given up: the generation is a part of each key, and the next generation begins. */
 #ifndef PF_SNAPSHOT_H
 #define PF_SNAPSHOT_H
 

@@ -141,7 +141,7 @@ local function make(self, spec, attr, pids, opts)
   end
   local message
   self.collector, message, code = core.collector(obj:map "ring":fd(), obj:map "processes":fd(), obj:map "known":fd(),
-    obj:map "stacks":fd(), RING, opts.alone, opts.native)
+    obj:map "stacks":fd(), obj:map "generations":fd(), RING, opts.alone, opts.native)
   if not self.collector then return nil, message, code end
   local ok
   local known = {}

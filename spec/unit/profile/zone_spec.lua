@@ -25,7 +25,7 @@ describe("Profile:zone", function()
     assert.same({ 3, 1, 1, 8 }, { part.total, #part:samples(), #part.freed, part.freed[1].allocated })
   end)
 
-  it("refuses what is no name", function()
+  it("refuses a name that is not a string", function()
     assert.has_error(function() profiles.program():zone(5) end, "bad argument #1 to 'zone' (string expected, got number)")
   end)
 end)
@@ -56,7 +56,7 @@ describe("luaperf report --zone", function()
     assert.is_nil(text:find("walk", 1, true))
   end)
 
-  it("names the zones if there is none of this name", function()
+  it("names the zones if none has this name", function()
     local ok, message, code = written "nowhere"
     assert.same({ nil, "no sample is in the zone 'nowhere'; the profile has input", "USAGE" }, { ok, message, code })
   end)
