@@ -184,6 +184,7 @@ local function begin()
   waits.bound_peers(config.peers)
   writer = totals.writer(config.dict, accounting, config.names.admit)
   accounting.go_on(writer.kind)
+  accounting.set_slow(config.slow or math.huge)
   if config.blocked then
     local ok, message = accounting.watch(config.blocked * 1e9, log.writes(ngx.WARN))
     if not ok then warn(ngx.WARN, "blocked: ", message) end
@@ -216,7 +217,7 @@ end
 -- True if nothing can be counted or reported before another start: `sample = 0`, without a header, routes, `slow`, `blocked` and
 -- `heap`.
 local function asleep()
-  return config.every == 0 and config.blind and config.heap == 0 and not (config.is_slow or config.blocked)
+  return config.every == 0 and config.skip and config.heap == 0 and not (config.is_slow or config.blocked)
 end
 
 -- Follow a command. Options that it does not have stay as they are. Traces are flushed: they were compiled for the old state.
@@ -225,7 +226,7 @@ local function follow(command)
   local list, heap, ok, message, code = command.events or config.events, config.heap, true, nil, nil
   config.heap = command.heap or heap
   local sample = command.sample or not command.stop and not running and asleep() and 1 or nil
-  local decide, header, blind = options.sampler(sample)
+  local decide, header, skip = options.sampler(sample)
   if command.stop then
     halt()
   elseif command.events or sample or not running then
@@ -238,7 +239,10 @@ local function follow(command)
     return nil, message, code
   end
   config.events = list
-  if sample then config.every, config.decide, config.header, config.blind = sample, decide, header, blind end
+  if sample then
+    config.every, config.decide, config.header, config.skip = sample, decide, header, skip
+    accounting.skip(0) -- of the old sampler
+  end
   local new = { events = command.events, sample = sample, heap = command.heap }
   for _, name in ipairs(CHANGEABLE) do
     if new[name] then changes[name], missed[name] = new[name], nil end

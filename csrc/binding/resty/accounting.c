@@ -48,9 +48,9 @@ static int l_functions(lua_State *L)
 	FUNCTION(waits);
 	FUNCTION(admit);
 	FUNCTION(main);
-	FUNCTION(knew);
+	FUNCTION(see);
 	FUNCTION(end);
-	FUNCTION(finish);
+	FUNCTION(report);
 	FUNCTION(route);
 	FUNCTION(merge);
 	FUNCTION(label);

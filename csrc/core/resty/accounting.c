@@ -279,11 +279,15 @@ int pf_accounting_enter(struct pf_accounting *a, const void *request, uint32_t p
 	phase &= ~(uint32_t)PF_ACCOUNTING_ANEW;
 	if (a->ended && !is_ending(a, request, phase))
 		close_ended(a);
-	e = pf_accounting_find(a, request);
-	if (!e)
-		return phase == a->after && pf_accounting_has_mark(a, request) ? 0 : -ENOENT;
 	if (phase < 1 || phase > a->phases)
 		return -EINVAL;
+	e = pf_accounting_find(a, request);
+	if (!e && phase == a->after && pf_accounting_has_mark(a, request))
+		return 0;
+	if (!e)
+		e = pf_accounting_pass_over(a, request, phase);
+	if (!e)
+		return -ENOENT;
 	if (!has_turns(a, e))
 		return 0;
 	if (has_turn(a, request)) {

@@ -31,33 +31,44 @@ struct pf_watch;
 
 /* The first members of struct pf_accounting, as text for LuaJIT's FFI, so that Lua reads them without a call. Each sum has
  * `words` words, as in struct pf_counts but without ids: wall time, {enabled, running} of each group, `values` - 1 values. */
-#define PF_ACCOUNTING_STATE                                                                                               \
-	/* The start of the request that was finished last; how many turns were found open. */                                   \
-	double last_start;                                                                                                       \
-	uint64_t abandoned;                                                                                                      \
+#define PF_ACCOUNTING_STATE                                                                                                 \
+	/* The start of the request that was finished last; how many turns were found open. */                                  \
+	double last_start;                                                                                                      \
+	uint64_t abandoned;                                                                                                     \
 	/* The counts of the last finish or settle; the counts since pf_accounting_open, as of the last settle; the part of these \
-	 * that belongs to no request. */                                                                                        \
-	uint64_t *last, *whole, *unattributed;                                                                                   \
+	 * that belongs to no request. */                                                                                       \
+	uint64_t *last, *whole, *unattributed;                                                                                  \
 	/* Of the finished requests of each route: [routes][phases][words] sums; [routes][values][PF_ACCOUNTING_BUCKETS] how many had \
-	 * a value (0: wall time, 1: the first event) of each number of bits; [routes] how many there were. */                   \
-	uint64_t *route_sums, *histogram, *requests;                                                                             \
-	/* A pf_accounting_add_end of the host, or NULL. The caller of pf_accounting_open sets it. */                            \
-	void *add_end;                                                                                                           \
-	/* int (*)(void *request) of the host, or NULL: a request's status, and a bit for its method. Negative: unknown. */      \
-	void *get_status, *get_method;                                                                                           \
-	/* A pf_accounting_get_variable of the host, or NULL. */                                                                 \
-	void *get_variable;                                                                                                      \
-	/* A number (uintptr_t) that the host changes whenever it goes round its event loop, or NULL. */                         \
-	void *beat;                                                                                                              \
-	/* The zone of a route's turns, for each of `zones` routes (pf_zone_set); NULL: turns have no zone. */                   \
-	const uint32_t *zone_of;                                                                                                 \
-	/* The open turn: its request (NULL: none), its phase, a number that changes whenever a turn begins or ends, and the      \
-	 * phase that the turn runs within, or 0. */                                                                             \
-	const void *owner;                                                                                                       \
-	uint32_t phase, serial, outer;                                                                                           \
-	uint32_t known; /* addresses */                                                                                          \
-	uint32_t words, values, phases, routes, zones;                                                                           \
-	uint64_t number; /* that no other accounting of this thread has had; later ones have greater numbers */
+	 * a value (0: wall time, 1: the first event) of each number of bits; [routes] how many there were. */                  \
+	uint64_t *route_sums, *histogram, *requests;                                                                            \
+	/* int (*)(void *request) of the host, or NULL: a request's status, and a bit for its method. Negative: unknown. */     \
+	void *get_status, *get_method;                                                                                          \
+	/* A pf_accounting_get_variable of the host, or NULL. */                                                                \
+	void *get_variable;                                                                                                     \
+	/* A number (uintptr_t) that the host changes whenever it goes round its event loop, or NULL. */                        \
+	void *beat;                                                                                                             \
+	/* The zone of a route's turns, for each of `zones` routes (pf_zone_set); NULL: turns have no zone. */                  \
+	const uint32_t *zone_of;                                                                                                \
+	uint32_t words, values, routes, zones;                                                                                  \
+	/* Each request uses the following members, also one that is not counted, so they stand in few lines of the CPU's cache.\
+	 * First, a pf_accounting_add_end of the host, or NULL. The caller of pf_accounting_open sets it. */                    \
+	void *add_end;                                                                                                          \
+	/* double (*)(void *request) of the host, or NULL: the time at which a request began, in seconds since 1970. */         \
+	void *get_start;                                                                                                        \
+	/* A request is slow from so many seconds on. pf_accounting_open sets it to infinity. */                                \
+	double slow;                                                                                                            \
+	/* So many of the next requests are not counted: pf_accounting_enter makes them known, and reduces this number. */      \
+	double skip;                                                                                                            \
+	/* How many requests became known that no accounting with a number from `first` on knew before. */                      \
+	double seen;                                                                                                            \
+	uint64_t first;                                                                                                         \
+	uint64_t number; /* that no other accounting of this thread has had; later ones have greater numbers */                 \
+	/* The open turn: its request (NULL: none), its phase, a number that changes whenever a turn begins or ends, and the    \
+	 * phase that the turn runs within, or 0. */                                                                            \
+	const void *owner;                                                                                                      \
+	uint32_t phase, serial, outer;                                                                                          \
+	uint32_t known; /* addresses */                                                                                         \
+	uint32_t phases;
 
 /* meter must count the calling thread and stay open until pf_accounting_close; this enables it. Phases are 1 to `phases`; those
  * from `nested` on run within another phase of the same request; the phase `after` may come after the request's end. Returns 0 or
@@ -80,7 +91,8 @@ typedef struct pf_accounting_end *pf_accounting_add_end(void *request, size_t n)
 typedef int pf_accounting_get_variable(void *request, const char *name, size_t n, char *room, int capture, const char **value,
 				       size_t *size, const char **error);
 
-/* A phase of a request begins. Returns 1 + the phase that it runs within (0 for none), which the caller passes to
+/* A phase of a request begins. If the request is unknown, is not to be counted (`skip`) and is a main request whose end is to come,
+ * it becomes known. Returns 1 + the phase that it runs within (0 for none), which the caller passes to
  * pf_accounting_exit; 0 for a request that is neither counted nor watched; -ENOENT for an unknown request. -EBUSY: a turn of the
  * request is open, and the phase cannot run within it. Either the caller is called by the code of that turn, which goes on, or an
  * error has interrupted the turn; then the caller adds PF_ACCOUNTING_ANEW to the phase. */
@@ -108,8 +120,8 @@ int pf_accounting_admit(struct pf_accounting *a, const void *request, const void
 /* Returns the main request of a request, which may be the request itself; NULL if it is unknown. Call it with a main request
  * first, from which the place of the pointer is learned. */
 const void *pf_accounting_main(struct pf_accounting *a, const void *request);
-/* Whether an earlier accounting of this thread, with a number of at least `first`, knew the request. */
-int pf_accounting_knew(const struct pf_accounting *a, const void *request, uint64_t first);
+/* A request becomes known: add it to `seen`. */
+void pf_accounting_see(struct pf_accounting *a, const void *request);
 /* The host has ended the request. */
 void pf_accounting_end(struct pf_accounting *a, const void *request);
 
@@ -117,6 +129,9 @@ void pf_accounting_end(struct pf_accounting *a, const void *request);
  * 0 if it was not counted; -ENOENT if it is unknown. If the address is an alias, only the alias is forgotten, and the result is
  * -ENOENT. If the phase `after` is entered once more for the request, pf_accounting_enter returns 0. */
 int pf_accounting_finish(struct pf_accounting *a, const void *request);
+
+/* The same as pf_accounting_finish, but -ENOENT for a request that was neither counted nor slow. */
+int pf_accounting_report(struct pf_accounting *a, const void *request);
 
 /* Add a route. Returns its number, from 0, or -ENOMEM. */
 int pf_accounting_route(struct pf_accounting *a);

@@ -17,7 +17,7 @@ struct end {
 
 void pf_accounting_open_ends(struct pf_accounting *a)
 {
-	a->number = ++opened_here;
+	a->number = a->first = ++opened_here;
 	a->next = open_here;
 	open_here = a;
 }
@@ -114,7 +114,8 @@ int pf_accounting_has_mark(const struct pf_accounting *a, const void *request)
 	return has_end(a, request, on_mark, a->number, a->number);
 }
 
-int pf_accounting_knew(const struct pf_accounting *a, const void *request, uint64_t first)
+void pf_accounting_see(struct pf_accounting *a, const void *request)
 {
-	return has_end(a, request, on_end, first, a->number - 1);
+	if (a->first == a->number || !has_end(a, request, on_end, a->first, a->number - 1))
+		a->seen++;
 }

@@ -2,6 +2,7 @@
 #include "core/resty/accounting_state.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,7 @@ int pf_accounting_open(struct pf_accounting **out, struct pf_meter *meter, uint3
 	a->free_entry = a->free_account = PF_ACCOUNTING_NONE;
 	a->account = PF_ACCOUNTING_NONE;
 	a->serial = 1;
+	a->slow = (double)INFINITY;
 	a->now = calloc(1, sizeof *a->now + pf_meter_words(meter) * sizeof *a->now->v);
 	a->mark = calloc(5 * (size_t)a->words, sizeof *a->mark); /* one block for all five */
 	r = a->now && a->mark ? pf_accounting_room(a, 1) : -ENOMEM;

@@ -27,26 +27,27 @@ struct pf_account {
 
 struct pf_accounting {
 	PF_ACCOUNTING_STATE
+	uint32_t nested, after;
+	uint32_t main_at, main_tries; /* main_request.c: the place of the pointer, 0 while it is unknown */
+	uint32_t account;  /* the account of the open turn, or PF_ACCOUNTING_NONE */
+	uint32_t entries, free_entry;
+	struct pf_accounting_entry *entry;
+	uint32_t *bucket; /* as many as entries */
+	const void *ended; /* the request that ended last, while its account is open */
+	struct pf_waits *waits; /* NULL: waits are not counted */
+	struct pf_watch *watch; /* the caller's watcher; NULL: none */
+
 	struct pf_accounting *next; /* of those that are open in this thread */
 	struct pf_meter *meter;
 	struct pf_counts *now; /* the newest reading */
 	uint64_t *mark, *zero; /* `words` each: the previous reading, and the first one */
-	uint32_t nested, after;
-	uint32_t account;  /* the account of the open turn, or PF_ACCOUNTING_NONE */
-	const void *ended; /* the request that ended last, while its account is open */
-	struct pf_waits *waits; /* NULL: waits are not counted */
-	struct pf_watch *watch; /* the caller's watcher; NULL: none */
-	uint32_t cpu;           /* the word that counts CPU time; 0: none */
 	uint64_t ended_at;      /* when `ended` ended, and */
 	uint32_t status, method;
-	uint32_t main_at, main_tries; /* main_request.c: the place of the pointer, 0 while it is unknown */
+	uint32_t cpu;           /* the word that counts CPU time; 0: none */
 
-	struct pf_accounting_entry *entry;
-	uint32_t *bucket; /* as many as entries */
-	uint32_t entries, free_entry;
+	uint32_t accounts, free_account;
 	struct pf_account *account_of;
 	uint64_t *sums; /* [accounts][phases][words] */
-	uint32_t accounts, free_account;
 	const struct pf_label **label; /* by route */
 	uint32_t labels;
 };
@@ -78,6 +79,12 @@ int pf_accounting_ask_for_end(const struct pf_accounting *a, const void *request
 void pf_accounting_mark(const struct pf_accounting *a, const void *request);
 int pf_accounting_has_mark(const struct pf_accounting *a, const void *request);
 
+/* main_request.c: whether this is a main request; 0 while that cannot be known. */
+int pf_accounting_is_main(const struct pf_accounting *a, const void *request);
+/* accounting_skip.c: make an unknown request known that is not to be counted, as pf_accounting_enter says. Returns its entry, or
+ * NULL. */
+struct pf_accounting_entry *pf_accounting_pass_over(struct pf_accounting *a, const void *request, uint32_t phase);
+
 /* The entry of an address, or NULL. */
 struct pf_accounting_entry *pf_accounting_find(const struct pf_accounting *a, const void *request);
 /* accounting_labels.c: from now on another process can read the label of the open turn (1), or cannot (0), as while the arrays that have
@@ -87,7 +94,7 @@ void pf_accounting_show_label(struct pf_accounting *a, int shown);
 int pf_accounting_room(struct pf_accounting *a, int account);
 /* Take a free account (pf_accounting_room has made one); add an address to an account, or to none; free both. */
 uint32_t pf_accounting_take_account(struct pf_accounting *a, uint32_t route);
-void pf_accounting_add(struct pf_accounting *a, const void *request, uint32_t account, uint32_t alias);
+struct pf_accounting_entry *pf_accounting_add(struct pf_accounting *a, const void *request, uint32_t account, uint32_t alias);
 void pf_accounting_remove(struct pf_accounting *a, uint32_t entry);
 void pf_accounting_free_account(struct pf_accounting *a, uint32_t account);
 

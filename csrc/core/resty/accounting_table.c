@@ -109,7 +109,7 @@ void pf_accounting_free_account(struct pf_accounting *a, uint32_t account)
 	a->free_account = account;
 }
 
-void pf_accounting_add(struct pf_accounting *a, const void *request, uint32_t account, uint32_t alias)
+struct pf_accounting_entry *pf_accounting_add(struct pf_accounting *a, const void *request, uint32_t account, uint32_t alias)
 {
 	uint32_t i = a->free_entry, *b = bucket_of(a, request), sibling = PF_ACCOUNTING_NONE;
 	struct pf_accounting_entry *e = &a->entry[i];
@@ -122,6 +122,7 @@ void pf_accounting_add(struct pf_accounting *a, const void *request, uint32_t ac
 	*e = (struct pf_accounting_entry){request, account, *b, sibling, alias};
 	*b = i;
 	a->known++;
+	return e;
 }
 
 void pf_accounting_remove(struct pf_accounting *a, uint32_t i)

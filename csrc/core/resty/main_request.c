@@ -33,6 +33,11 @@ static void learn_place(struct pf_accounting *a, const void *request)
 		}
 }
 
+int pf_accounting_is_main(const struct pf_accounting *a, const void *request)
+{
+	return a->main_at && *(const void *const *)((const char *)request + a->main_at) == request;
+}
+
 const void *pf_accounting_main(struct pf_accounting *a, const void *request)
 {
 	const void *main;

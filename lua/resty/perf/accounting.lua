@@ -26,8 +26,8 @@ local signatures = {
   admit = "int (*)(void *, const void *, const void *, int32_t, int, double)",
   main = "void *(*)(void *, const void *)",
   ["end"] = "void (*)(void *, const void *)",
-  knew = "int (*)(const void *, const void *, uint64_t)",
-  finish = "int (*)(void *, const void *)",
+  see = "void (*)(void *, const void *)",
+  report = "int (*)(void *, const void *)",
   route = "int (*)(void *)",
   merge = "void (*)(void *, uint32_t, uint32_t)",
   label = "void (*)(void *, uint32_t, const char *, size_t)",
@@ -41,7 +41,7 @@ local signatures = {
 M.ENOENT, M.EBUSY, M.ANEW, M.WATCHED = -2, -16, 256, 256
 
 local open -- {set=, accounting=, layout=}: what is counted now
-local seen = 0 -- requests, counted or not
+local skip = 0 -- so many of the next requests are not to be counted, while nothing is open
 local series -- {kind=, first=}: what is counted now, and the number of the first accounting that has counted it without a change
 local handle -- a pointer to the struct in C, whose first members can be read; or nil
 
@@ -49,7 +49,7 @@ local c = {}
 local addresses, members, wait_types, wait_members
 addresses, members, M.BUCKETS, wait_types, wait_members = core.accounting_functions()
 for name, address in pairs_of(addresses) do c[name] = ffi.cast(signatures[name], address) end
-local enter, exit, leave, back, admit, finish = c.enter, c.exit, c.leave, c.back, c.admit, c.finish
+local enter, exit, leave, back, admit, report = c.enter, c.exit, c.leave, c.back, c.admit, c.report
 local state_type, pointer_type = ffi.typeof(members), ffi.typeof(members .. " *")
 ffi.cdef(wait_types)
 local waits_type = ffi.typeof(wait_members .. " *")
@@ -68,13 +68,15 @@ function M.open(set, host, closing)
   for name, f in pairs_of(host or {}) do pointer[name] = ffi.cast("void *", f) end
   if closing then closing() end
   M.close()
-  open, handle, seen = now, pointer, 0 -- set together: memory may run out before
+  open, handle = now, pointer -- set together: memory may run out before
+  handle.skip = skip
   return true
 end
 
 -- Stop counting and close the events. The counts of open requests are lost.
 function M.close()
   if not open then return end
+  skip = handle.skip
   handle, M.waits = nil, nil
   open.accounting:close()
   for _, group in ipairs(open.set.groups) do group:close() end
@@ -99,12 +101,15 @@ end
 function M.reroute(r, route) return handle and r ~= nil and admit(handle, r, r, route, 0, 0) == 1 end
 function M.ended(r) if handle then c["end"](handle, r) end end
 
--- Forget a request in its log phase: the number of the route that it was counted for; false if it was not counted, and nil if it
--- is unknown.
+-- Forget a request in its log phase. Returns the number of the route that it was counted for; false if it was not counted but is
+-- slow; nil if it is neither, or unknown.
 function M.finish(r)
-  local route = handle and finish(handle, r) or -1
+  local route = handle and report(handle, r) or -1
   if route >= 0 then return route > 0 and route - 1 end
 end
+
+-- Requests are slow from so many seconds on.
+function M.set_slow(seconds) if handle then handle.slow = seconds end end
 
 -- A new route's number, or nil when there is no memory.
 function M.route()
@@ -298,14 +303,25 @@ function M.known() return handle.known end
 -- The sums of earlier accountings of the same kind, a text, go on in those of this one. (After another kind, sums begin anew.)
 function M.go_on(kind)
   if not series or series.kind ~= kind then series = { kind = kind, first = handle.number } end
+  handle.first = series.first
 end
 
 -- Note a request, counted or not, unless its number is in the sums already; the number of those that were noted.
-function M.see(r)
-  local is_old = series and series.first < handle.number and c.knew(handle, r, series.first) ~= 0
-  if not is_old then seen = seen + 1 end
+function M.see(r) if handle then c.see(handle, r) end end
+function M.seen() return handle.seen end
+
+-- The next n requests are not to be counted. The core makes them known, those that it can; for each other one call skipped(),
+-- which returns whether it is one of these n.
+function M.skip(n)
+  skip = n
+  if handle then handle.skip = n end
 end
-function M.seen() return seen end
+
+function M.skipped()
+  local is_one = handle ~= nil and handle.skip >= 1
+  if is_one then handle.skip = handle.skip - 1 end
+  return is_one
+end
 
 -- Add the histogram of a row of `events`, or of wall time for row 0, to an array of doubles, from index `at` on, less what is in
 -- `before`, an array for all rows that is then updated. An event that several counters add up to has none.

@@ -15,7 +15,7 @@ local report = require "resty.perf.request_report"
 local spans = require "resty.perf.spans"
 
 local get_request = base.get_request
-local enter, exit, finish = accounting.enter, accounting.exit, accounting.finish
+local enter, exit, turn, finish = accounting.enter, accounting.exit, accounting.turn, accounting.finish
 
 local M = {}
 
@@ -36,16 +36,24 @@ function M.configure(options_of_start) config = options_of_start end
 -- @param[opt] names_by_number of routes
 function M.count(names_by_number) names, running = names_by_number, names_by_number ~= nil end
 
+-- Whether a request is chosen by a sampler that needs to know nothing about it. The core then skips the next ones by itself.
+local function is_chosen()
+  if accounting.skipped() then return false end
+  local chosen = config.decide()
+  accounting.skip(config.skip())
+  return chosen
+end
+
 -- Make a main request known, and count it if it is sampled.
 local function admit(r, phase)
   accounting.see(r)
   -- nginx reports the end of a request before its log phase, and does not report the end of exit_worker_by_lua's request. Both
   -- count as ended.
   local ended = (phase == LOG and r == get_request() or phase == EXIT_WORKER) and 1 or 0
-  if config.blind and not config.decide() then return accounting.admit(r, -1, ended, 0) end
+  if config.skip and not is_chosen() then return accounting.admit(r, -1, ended, 0) end
   local apart = apart_by_phase[phase]
   local route = apart or config.find(host.variable(r, "uri") or "")
-  local counted = config.blind or config.decide(route, not apart and config.header and host.variable(r, config.header))
+  local counted = config.skip or config.decide(route, not apart and config.header and host.variable(r, config.header))
   if counted then route = config.names.admit(route) end
   local start = config.reports and not apart and host.start_time(r) or 0
   if accounting.admit(r, counted and numbers.number(route) or -1, ended, start) ~= 0 then return end
@@ -69,8 +77,18 @@ local function admit_and_enter(r, phase, code)
   return code > 0 and code or 0
 end
 
+-- Nothing is counted.
+local function idle()
+  if config or not code_cache.is_off() then return end
+  log.write(ngx.ERR, "resty.perf: lua_code_cache is off: each request runs in a separate Lua state, so none can be counted")
+end
+
 -- A turn of the running request begins. Returns the same as `enter`, but 0 instead of an error.
 local function begin_turn(phase)
+  if not running then
+    idle()
+    return 0
+  end
   local r = get_request()
   local code = enter(r, phase)
   return code >= 0 and code or admit_and_enter(r, phase, code)
@@ -78,22 +96,14 @@ end
 
 local function end_turn(outer) return exit(get_request(), outer) end
 
-local function idle(fn, ...)
-  if not config and code_cache.is_off() then
-    log.write(ngx.ERR, "resty.perf: lua_code_cache is off: each request runs in a separate Lua state, so none can be counted")
-  end
-  if fn then return fn(...) end
-end
-
 local function done(outer, ...)
   end_turn(outer)
   return ...
 end
 
--- The hook of a phase, by its number.
+-- The hook of a phase, by its number. It loads little, because after nginx's work the CPU's caches have none of it.
 function M.new(phase)
   local function run(fn, ...)
-    if not running then return idle(fn, ...) end
     local code = begin_turn(phase)
     if fn == nil then
       if code > 0 then end_turn(code - 1) end
@@ -107,18 +117,19 @@ function M.new(phase)
 end
 
 -- Whether the log phase of the running request has a hook already, which has called the present one.
-local function is_in_log() return accounting.turn(get_request()) == LOG and nesting.in_hook() end
+local function is_in_log() return turn(get_request()) == LOG and nesting.in_hook() end
 
 local function finish_request()
   local r = get_request()
   local route = finish(r)
-  if not config.reports or route == nil then return end
-  -- A slow request is reported even if it was not sampled; that takes two readings of the clock.
+  if route == nil or not config.reports then return end
+  -- A slow request is reported even if it was not counted.
   local start = host.start_time(r)
   if not route or accounting.finished_start() == start then report(config, names, r, route, start) end
 end
 
 local function finish_alone()
+  if not running then return idle() end
   if not is_in_log() then finish_request() end
 end
 
@@ -129,10 +140,13 @@ end
 
 -- The hook of the log phase.
 function M.log(fn, ...)
-  if not running then return idle(fn, ...) end
   if fn == nil then
     finish_alone() -- not as a tail call, which would hide this hook from `nesting`
     return
+  end
+  if not running then
+    idle()
+    return fn(...)
   end
   if is_in_log() then return fn(...) end
   if begin_turn(LOG) <= 0 then return finished(fn(...)) end

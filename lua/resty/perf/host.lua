@@ -13,7 +13,8 @@ pcall(ffi.cdef, "double ngx_http_lua_ffi_req_start_time(ngx_http_request_t *r);"
 
 local host = {} -- the functions that the accounting calls, and `beat`
 for name, symbol in pairs_of { add_end = "ngx_http_cleanup_add", get_status = "ngx_http_lua_ffi_get_resp_status",
-  get_method = "ngx_http_lua_ffi_req_get_method", get_variable = "ngx_http_lua_ffi_var_get" } do
+  get_method = "ngx_http_lua_ffi_req_get_method", get_variable = "ngx_http_lua_ffi_var_get",
+  get_start = "ngx_http_lua_ffi_req_start_time" } do
   local found, f = pcall(function() return ffi.C[symbol] end)
   host[name] = found and f or nil
 end

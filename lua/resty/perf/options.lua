@@ -56,9 +56,9 @@ function M.heap_period(bytes)
 end
 
 -- Check the options of perf.start.
--- @return {events=, find=, names=, decide=, header=, blind=, every=, redact=, is_slow=, spans=, waits=, span_waits=, blocked=,
--- timers=, heap=, reports=, dict=, dict_name=, mark=}: reports: whether the end of a request is reported; mark: identifies the
--- configuration
+-- @return {events=, find=, names=, decide=, header=, skip=, every=, redact=, is_slow=, slow=, spans=, waits=, span_waits=,
+-- blocked=, timers=, heap=, reports=, dict=, dict_name=, mark=}: decide, header and skip are of resty.perf.sampling; slow: the
+-- seconds; reports: whether the end of a request is reported; mark: identifies the configuration
 function M.check(opts)
   opts = check(opts, 1)
   local dict = ngx.shared[opts.dict]
@@ -69,7 +69,7 @@ function M.check(opts)
   c.find, configured = routes.new(opts.routes, function(message)
     log.write(ngx.ERR, "resty.perf: routes: ", message, "; such requests are counted as ", routes.OTHER)
   end)
-  c.decide, c.header, c.blind = sampler.new(opts.sample, nil, log.once("trust", "the header then selects no request"))
+  c.decide, c.header, c.skip = sampler.new(opts.sample, nil, log.once("trust", "the header then selects no request"))
   for name in pairs_of(type(opts.sample) == "table" and opts.sample.routes or {}) do configured[routes.valid(name)] = true end
   configured[M.TIMERS], configured[M.NGINX] = true, true
   for _, route in pairs_of(M.apart) do configured[route] = true end
@@ -81,7 +81,7 @@ function M.check(opts)
     log.write(ngx.WARN, "resty.perf: sample: the header ", opts.sample.header, " selects no request without `secret` or `trust`")
   end
   c.redact = slow.redacting(opts.redact, log.once("redact", "such a URI is shown as (redacted)"))
-  if opts.slow ~= nil then c.is_slow = slow.new(opts.slow, labels) end
+  if opts.slow ~= nil then c.is_slow, c.slow = slow.new(opts.slow, labels) end
   if opts.spans ~= nil then c.spans = spans.check(opts.spans) end
   c.waits, c.span_waits = waiting(opts.waits)
   c.blocked = blocked(opts.blocked)

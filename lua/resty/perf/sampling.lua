@@ -20,16 +20,32 @@ local function check_every(n, what)
   return n
 end
 
--- A function that returns true for one of n calls.
+local function never() return false end
+local function infinite() return math.huge end
+
+-- Choose one of each n consecutive calls, at a random place among them.
+-- @return decide() whether this call is chosen; skip() how many of the next calls are not, which it leaves out
 local function one_of(n, random)
-  if n == 0 then return function() return false end end
-  if n == 1 then return function() return true end end
-  local at, chosen = n, 0
-  return function()
-    if at == n then at, chosen = 0, random(n) end
-    at = at + 1
-    return at == chosen
+  if n == 0 then return never, infinite end
+  local left, after -- the calls before the next chosen one; those of its n that come after it
+  local function choose()
+    local place = n == 1 and 1 or random(n)
+    left, after = (after or 0) + place - 1, n - place
   end
+  local function decide()
+    if not left then choose() end
+    left = left - 1
+    if left >= 0 then return false end
+    left = nil
+    return true
+  end
+  local function skip()
+    if not left then choose() end
+    local skipped = left
+    left = 0
+    return skipped
+  end
+  return decide, skip
 end
 
 -- A sampler.
@@ -37,12 +53,13 @@ end
 -- is counted if the value is the secret, or trust(value) returns true
 -- @param[opt] random math.random
 -- @param[opt] failed called with a message if trust raises an error
--- @return decide(route, header_value); the variable of nginx that has the header, or nil; whether decide needs neither argument
+-- @return decide(route, header_value); the variable of nginx that has the header, or nil; and, if decide needs neither argument,
+-- skip(): how many of the next requests are not chosen, so that decide need not be called for them
 function M.new(sample, random, failed)
   if type(sample) ~= "table" then sample = { every = sample } end
   sample = check(sample, 1)
   random = random or math.random
-  local general = one_of(check_every(sample.every or 1, "every"), random)
+  local general, skip = one_of(check_every(sample.every or 1, "every"), random)
   local header = sample.header
   if header ~= nil and (type(header) ~= "string" or not header:find "^[%w-]+$") then bad("header: a header's name expected") end
   local trust, secret = sample.trust, sample.secret
@@ -52,7 +69,7 @@ function M.new(sample, random, failed)
   local by_route = {}
   if sample.routes ~= nil and type(sample.routes) ~= "table" then bad("routes: table expected") end
   for route, n in pairs_of(sample.routes or {}) do
-    by_route[route] = one_of(check_every(n, "routes." .. tostring(route)), random)
+    by_route[route] = (one_of(check_every(n, "routes." .. tostring(route)), random))
   end
 
   local function is_trusted(value)
@@ -66,7 +83,8 @@ function M.new(sample, random, failed)
     if value and value ~= "" and is_trusted(value) then return true end
     return (by_route[route] or general)()
   end
-  return decide, header and "http_" .. header:lower():gsub("-", "_") or nil, not header and next(by_route) == nil
+  return decide, header and "http_" .. header:lower():gsub("-", "_") or nil,
+    not header and next(by_route) == nil and skip or nil
 end
 
 return M

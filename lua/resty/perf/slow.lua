@@ -17,7 +17,7 @@ local function bad(text, ...) argument.raisef("slow: " .. text, ...) end
 -- @param slow seconds from a request's first byte to its end; or a table of limits: of events by their labels, and `time` for
 -- these seconds
 -- @param[opt] counted the set of the labels that are counted; nil: any event
--- @return is_slow(seconds, counts), which never raises. Raises if slow is neither.
+-- @return is_slow(seconds, counts), which never raises; the seconds, or nil. Raises if slow is neither.
 function M.new(slow, counted)
   if type(slow) == "number" then slow = { time = slow } end
   if type(slow) ~= "table" then bad("seconds or table expected, got %s", type(slow)) end
@@ -44,7 +44,7 @@ function M.new(slow, counted)
       if v and v > slow[label] then return true end
     end
     return false
-  end
+  end, time
 end
 
 local function without_query(uri) return (uri:gsub("%?.*", "?...")) end

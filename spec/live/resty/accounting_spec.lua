@@ -284,6 +284,66 @@ describe("resty.perf.accounting", function()
     assert.equal(0, accounting.known())
   end)
 
+  it("makes requests known that are not to be counted, and tells the slow ones", function()
+    accounting.close()
+    ffi.cdef "struct spec_end { void (*handler)(void *); void *data; const struct spec_end *next; };"
+    local ends, began = {}, {} -- of each request, by its address as text
+    local function key(r) return tostring(ffi.cast("void *", r)) end
+    local add_end = ffi.cast("struct spec_end *(*)(void *, size_t)", function(r, n)
+      local data = ffi.new("char[?]", math.max(tonumber(n), 1))
+      local e = ffi.new "struct spec_end"
+      local list = ends[key(r)]
+      e.data, e.next = data, list and list[1][1]
+      ends[key(r)] = { { e, data }, list }
+      return e
+    end)
+    local get_start = ffi.cast("double (*)(void *)", function(r) return began[key(r)] end)
+    finally(function()
+      accounting.close()
+      add_end:free()
+      get_start:free()
+    end)
+    opened.open(nil, { add_end = add_end, get_start = get_start })
+    accounting.set_slow(10)
+
+    local function request(main)
+      local r = ffi.new "void *[200]"
+      r[100], r[101] = main or r, main
+      return r
+    end
+    local now = os.time()
+    local a, b, c = request(), request(), request()
+    local sub = request(a)
+    began[key(a)], began[key(b)] = now, now - 20
+    accounting.skip(2)
+    assert.equal(accounting.ENOENT, accounting.enter(a, CONTENT)) -- the place of the pointers is unknown
+    accounting.main(a)
+    assert.equal(accounting.ENOENT, accounting.enter(sub, CONTENT))
+    assert.equal(accounting.ENOENT, accounting.enter(a, LOG))
+    assert.equal(0, accounting.known())
+    assert.equal(0, accounting.enter(a, CONTENT))
+    assert.equal(0, accounting.enter(a, CONTENT))
+    assert.equal(0, accounting.enter(b, CONTENT))
+    assert.equal(accounting.ENOENT, accounting.enter(c, CONTENT))
+    assert.is_false(accounting.skipped())
+    assert.equal(2, accounting.seen())
+    assert.equal(2, accounting.known())
+    assert.is_nil(accounting.finish(a))
+    assert.is_false(accounting.finish(b))
+    assert.is_nil(accounting.finish(c))
+    assert.equal(0, accounting.known())
+
+    accounting.skip(1) -- of a sampler that the next accounting has too
+    accounting.close()
+    opened.open(nil, { add_end = add_end, get_start = get_start })
+    accounting.main(c)
+    assert.equal(0, accounting.enter(c, CONTENT))
+    assert.equal(accounting.ENOENT, accounting.enter(a, CONTENT))
+    accounting.ended(c)
+    assert.equal(0, accounting.enter(c, LOG))
+    accounting.ended(c) -- the host ends it twice
+  end)
+
   it("accounts for thousands of requests at once, in any order", function()
     local n = 5000
     for i = 1, n do assert.equal(0, accounting.admit(address(i), i % 3 == 0 and -1 or 0, 0, 0)) end

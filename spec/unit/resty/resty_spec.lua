@@ -191,11 +191,32 @@ describe("resty.perf.sampling", function()
     for _ = 1, 20 do assert.equal(1, share(decide, 10, "/")) end
   end)
 
+  it("says how many of the next requests it leaves out, at the same places", function()
+    local places = { 10, 1, 1, 7, 10, 2 }
+    local function sampled()
+      local i = 0
+      return sampler.new(10, function()
+        i = i % #places + 1
+        return places[i]
+      end)
+    end
+    local decide = sampled()
+    local skipping, _, skip = sampled()
+    local left = 0
+    for i = 1, 600 do
+      local chosen = left == 0 and skipping()
+      if left > 0 then left = left - 1 elseif i % 3 > 0 then left = skip() end
+      assert.equal(decide(), chosen, i)
+    end
+    assert.equal(0, select(3, sampler.new(1))())
+    assert.equal(math.huge, select(3, sampler.new(0))())
+  end)
+
   it("samples by route, and by a header's value", function()
     local decide, header = sampler.new { every = 0, header = "X-Perf-Me", secret = "1", routes = { ["/a"] = 2 } }
     assert.equal("http_x_perf_me", header)
-    assert.is_false(select(3, sampler.new { header = "X", secret = "1" }))
-    assert.is_true(select(3, sampler.new(7)))
+    assert.is_nil(select(3, sampler.new { header = "X", secret = "1" }))
+    assert.is_function(select(3, sampler.new(7)))
     assert.equal(50, share(decide, 100, "/a"))
     assert.equal(0, share(decide, 100, "/b"))
     assert.equal(100, share(decide, 100, "/b", "1"))
@@ -204,9 +225,9 @@ describe("resty.perf.sampling", function()
 
   -- Any client that sent the header was counted, and had a span exported.
   it("trusts no header without a secret or a function", function()
-    local decide, header, blind = sampler.new { every = 0, header = "X-Perf" }
+    local decide, header, skip = sampler.new { every = 0, header = "X-Perf" }
     assert.is_nil(header)
-    assert.is_true(blind)
+    assert.is_function(skip)
     assert.equal(0, share(decide, 10, "/", "1"))
     decide = sampler.new { every = 0, header = "X-Perf", trust = function(value) return value:find "^me%-" end }
     assert.equal(10, share(decide, 10, "/", "me-1"))
