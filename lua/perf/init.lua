@@ -6,9 +6,9 @@
 -- Errors: a programmer's mistake raises an error; a refusal of the machine returns nil, message, code, where code is the errno's
 -- symbol. `perf.measure`, whose results are the function's, raises instead. `perf._VERSION` is the version, such as "0.1.0".
 -- @module perf
--- Only what measuring needs is loaded at once. The other names of perf.api are stubs: each loads its module when it is first
--- used, and is replaced by the function that it stands for.
-local api = require "perf.api"
+-- Only what measuring needs is loaded at once. The other names are stubs: each loads its module when it is first used, and is
+-- replaced by the function that it stands for.
+local names = require "perf.api.names"
 local argument = require "perf.base.argument"
 local late = require "perf.base.late"
 local pairs_of = require "perf.base.pairs"
@@ -44,11 +44,7 @@ local function add_function(module, name)
 end
 
 -- The text that a REPL prints for a module: "perf.data: open, create".
-local function text_of(name, functions)
-  local names = {}
-  for i, row in ipairs(functions) do names[i] = row[1] end
-  return "perf." .. name .. ": " .. table.concat(names, ", ")
-end
+local function text_of(name, functions) return ("perf.%s: %s"):format(name, (functions:gsub(" ", ", "))) end
 
 local function print_module(module) return getmetatable(module).text end
 
@@ -82,8 +78,7 @@ local function add_module(module, name, functions)
   local stub, kept = {}, {}
   local meta = { stub = stub, module = module, name = name, text = text_of(name, functions), kept = kept,
     __index = index, __newindex = assign, __tostring = print_module }
-  for _, row in ipairs(functions) do
-    local key = row[1]
+  for key in functions:gmatch "%S+" do
     kept[key] = function(...)
       use(meta)
       return meta.first[key](...)
@@ -93,25 +88,22 @@ local function add_module(module, name, functions)
   perf[name] = setmetatable(stub, meta)
 end
 
-for _, group in ipairs(api) do
-  local module = "perf." .. group.module
+for _, row in ipairs(names) do
+  local module, functions, name = "perf." .. row[1], row[2], row[3]
   local loaded = package.loaded[module]
   if type(loaded) ~= "table" then loaded = nil end
-  if group.name then
-    if loaded then
-      perf[group.name] = printed(loaded, text_of(group.name, group))
-    else
-      add_module(module, group.name, group)
+  if not name then
+    for key in functions:gmatch "%S+" do
+      if loaded then perf[key] = loaded[key] else add_function(module, key) end
     end
+  elseif loaded then
+    perf[name] = printed(loaded, text_of(name, functions))
   else
-    for _, row in ipairs(group) do
-      local name = row[1]
-      if loaded then perf[name] = loaded[name] else add_function(module, name) end
-    end
+    add_module(module, name, functions)
   end
 end
 
-package.loaded["perf.api"] = nil -- its texts take 20 KB; help and completions load it again
+package.loaded["perf.api.names"] = nil -- only perf.exporter needs it again
 
 -- "; did you mean 'measure'?", or "".
 local function nearest(name) return late "perf.base.suggest".hint(name, late "perf.base.keys"(perf)) end

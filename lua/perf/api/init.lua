@@ -1,4 +1,5 @@
--- The public functions as plain data. `perf` is filled from these rows; `perf.help` and the reference read them.
+-- The public functions as plain data, with their texts: `perf.help`, completions and the reference read these rows. `perf` itself
+-- is filled from perf.api.names, which has the same names.
 --
 -- A group has the functions of one module: `module`, without "perf.", and a row {name, arguments, summary} for each function. A
 -- group with a `name` is available as perf.NAME and also has a `summary`. The methods of objects are in perf.api.classes.

@@ -9,10 +9,10 @@ local late = require "perf.base.late"
 
 local M = {}
 
-for _, group in ipairs(require "perf.api") do
-  for _, row in ipairs(group.name == "exporter" and group or {}) do
-    M[row[1]] = function(options)
-      local exporter = late("perf.exporter.client").new(row[1], options) -- not a tail call: errors name this function
+for _, row in ipairs(require "perf.api.names") do
+  for name in (row[3] == "exporter" and row[2] or ""):gmatch "%S+" do
+    M[name] = function(options)
+      local exporter = late("perf.exporter.client").new(name, options) -- not a tail call: errors name this function
       return exporter
     end
   end

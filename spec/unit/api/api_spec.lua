@@ -31,6 +31,18 @@ describe("perf", function()
     end
   end)
 
+  it("is filled from the same names", function()
+    local found, expected = {}, {}
+    for i, row in ipairs(require "perf.api.names") do found[i] = table.concat(row, " ") end
+    for i, group in ipairs(api) do
+      local words = { group.module }
+      for _, row in ipairs(group) do words[#words + 1] = row[1] end
+      words[#words + 1] = group.name
+      expected[i] = table.concat(words, " ")
+    end
+    assert.same(expected, found)
+  end)
+
   it("loads at first only the modules for measuring", function()
     local output = fresh('require "perf" for name in pairs(package.loaded) do print(name) end')
     for module in ("names doctor bench profile trace pool data symbols api api.help api.classes api.strict base.format event "
