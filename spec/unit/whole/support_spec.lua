@@ -82,6 +82,16 @@ describe("the leak check", function()
     assert.equal("pass\ndone", (run_spec[[it("a", function() io.open("/dev/null") end)]]))
   end)
 
+  it("collects objects to which only compiled code refers", function()
+    assert.equal("pass\ndone", (run_spec[[
+      it("a", function()
+        if rawget(_G, "jit") then jit.opt.start("hotloop=1", "hotexit=1") end
+        local file = io.open("/dev/null")
+        local function get() return file end
+        for _ = 1, 100 do get() end
+      end)]]))
+  end)
+
   it("fails a spec that closes what was open before it", function()
     local result, output = run_spec[[
       local f = io.open("/dev/null")
