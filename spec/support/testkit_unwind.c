@@ -19,6 +19,7 @@
 #include "core/stack/c_frames.h"
 #include "core/stack/own_thread.h"
 #include "core/stack/sampling.h"
+#include "core/stack/unwind_trace_walk.h"
 
 enum { PLACES = 2048, STACKS = 16384, DEPTH = 40, NAME = 80, IMITATION = 512 };
 
@@ -502,9 +503,38 @@ static int kit_steps(lua_State *L)
 }
 #endif
 
+/* walk(n): walks along bytecode that no compiler makes, of n instructions and some hundred more, from the one after these n. Each
+ * instruction is the end of a loop that begins at the first one. The place that the walk looks for is not there. Returns whether it was
+ * found, and the number of reads. */
+#if defined LUAJIT_VERSION
+static int kit_walk(lua_State *L)
+{
+    enum { MORE = 600, LOOP_END = 9 /* before the opcode of a jump */, TARGET = 0x8000 };
+    const unsigned n = (unsigned)tk_check_count(L, 1), all = n + MORE;
+    uint32_t *code = lua_newuserdata(L, all * sizeof *code);
+    struct refusing counting = { .m.read = refuse_one, .own = pf_own_memory(NULL) };
+    struct pf_luajit_memo memo = { .constants = 0 };
+    const struct pf_luajit_view v = { .l = &kit.layout, .m = &counting.m, .global = kit.global, .memo = &memo };
+    const struct pf_luajit_function f = { .code = (uintptr_t)code, .n = all, .first = 1 };
+
+    if (!kit.learned)
+        return luaL_error(L, "learn first");
+    for (unsigned i = 0; i < all; i++) /* the targets of the later ones are as far away as possible */
+        code[i] = (uint32_t)(kit.layout.op_jump - LOOP_END) | (uint32_t)(TARGET - (i < TARGET ? i : TARGET)) << 16;
+    lua_pushboolean(L, pf_trace_walk(&v, &f, f.code + n * sizeof *code, PF_TRACE_AT, f.code + 2).found);
+    tk_push_u64(L, counting.reads);
+    return 2;
+}
+#else
+static int kit_walk(lua_State *L)
+{
+    return luaL_error(L, "only LuaJIT has compiled code");
+}
+#endif
+
 static const luaL_Reg functions[] = {
     { "learn", kit_learn }, { "here", kit_here }, { "start", kit_start },
-    { "samples", kit_samples }, { "stop", kit_stop }, { "steps", kit_steps }, { NULL, NULL },
+    { "samples", kit_samples }, { "stop", kit_stop }, { "steps", kit_steps }, { "walk", kit_walk }, { NULL, NULL },
 };
 
 void tk_open_unwind(lua_State *L)

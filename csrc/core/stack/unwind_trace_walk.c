@@ -128,17 +128,23 @@ static int is_branch(const struct pf_luajit_view *v, const struct pf_luajit_func
 	return pc > f->code && (int)(pf_trace_instruction(v, pc) & 0xff) - v->l->op_concatenate <= LAST_COMPARISON;
 }
 
+enum { LOOPS_MOST = 4 * PF_TRACE_WALK_MOST /* instructions of the loops that a walk leaves */ };
+
 /* Follow the code of f from an instruction on. Forward jumps are not taken, so both branches count. Unconditional backward jumps
  * are taken, and the first `back` conditional ones. If the code leaves a loop in which it began, all lines of the loop count: the
  * compiler unrolls short loops, and drops the exits that are not needed, so the loop may have run again. If several jumps have the
- * target, the walk passes `more` of them. It ends early at a jump that leads to the instruction `beyond`, or over it. */
+ * target, the walk passes `more` of them. It ends early at a jump that leads to the instruction `beyond`, or over it.
+ *
+ * Bytecode that no compiler has made may leave a loop at each instruction. Each line before the start counts once, and the walk gives up
+ * when there are too many. */
 static struct pf_trace_walk follow(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, enum pf_trace_stop how,
 				   uint64_t to, unsigned back, unsigned more, uint64_t beyond)
 {
 	const struct pf_luajit_layout *l = v->l;
 	struct pf_trace_window codes = {.n = 0}, lines = {.n = 0};
 	struct pf_trace_walk w = {.found = 0};
-	const uint64_t start = from;
+	unsigned left = LOOPS_MOST;
+	uint64_t first = from; /* from here to the start, all lines count */
 
 	for (unsigned i = 0; i < PF_TRACE_WALK_MOST && pf_luajit_holds(f, from + PF_LUAJIT_INSTRUCTION); i++) {
 		const uint32_t code = pf_trace_window_instruction(v, f, &codes, from);
@@ -176,8 +182,17 @@ static struct pf_trace_walk follow(const struct pf_luajit_view *v, const struct 
 		if (op == l->op_jump || back > 0) {
 			back -= op != l->op_jump;
 			from = jump;
-		} else {
-			pf_trace_walk_all(v, f, jump, start, &w);
+		} else if (jump < first) {
+			const uint64_t n = (first - jump) / PF_LUAJIT_INSTRUCTION;
+
+			if (n > left) {
+				w.found = 0;
+				return w;
+			}
+			left -= (unsigned)n;
+			for (uint64_t at = jump; at < first; at += PF_TRACE_WALK_MOST * PF_LUAJIT_INSTRUCTION)
+				pf_trace_walk_all(v, f, at, first, &w);
+			first = jump;
 		}
 	}
 	return w;
