@@ -16,6 +16,7 @@ enum {
 	PUC_NEAR = 1 << 12, LUAJIT_NEAR = 1 << 8, /* bytes from a main thread to its global state, at most */
 };
 static const uint64_t MOST = UINT64_C(8) << 30; /* bytes that are searched */
+static const unsigned CHECKS = 1 << 18; /* candidates that are confirmed: each takes some microseconds, and there are thousands in large programs */
 /* Larger mappings are mostly reserved, not used: by sanitizers, and by other languages' heaps. They are searched last. */
 static const uint64_t LARGE = UINT64_C(1) << 30;
 
@@ -114,16 +115,17 @@ static int is_main(const struct pf_interpreter *i, struct pf_luajit_layout *l, p
 }
 
 static int search(const struct pf_interpreter *i, struct pf_luajit_layout *l, pid_t pid, const uint8_t *bytes, size_t n, uint64_t from,
-		  uint64_t *global, int found)
+		  uint64_t *global, int found, unsigned *checks)
 {
 	const size_t fields = i->is_puc ? i->puc.thread.global : i->luajit.thread_global;
 
-	for (size_t at = 0; at + fields + 8 <= n && found < PF_SNAPSHOT_STATES; at += 8) {
+	for (size_t at = 0; at + fields + 8 <= n && found < PF_SNAPSHOT_STATES && *checks < CHECKS; at += 8) {
 		const uint64_t g = candidate(i, bytes, n, at, from + at);
 		int known = 0;
 
 		for (int k = 0; k < found && g; k++)
 			known |= global[k] == g;
+		*checks += g && !known;
 		if (g && !known && is_main(i, l, pid, from + at, g, found == 0))
 			global[found++] = g;
 	}
@@ -136,9 +138,10 @@ static int search_maps(const struct pf_interpreter *i, struct pf_luajit_layout *
 {
 	uint64_t left = MOST;
 	struct pf_map map;
+	unsigned checks = 0;
 	int found = 0;
 
-	while ((maps = pf_maps_next(maps, &map)) != NULL && found < PF_SNAPSHOT_STATES) {
+	while ((maps = pf_maps_next(maps, &map)) != NULL && found < PF_SNAPSHOT_STATES && checks < CHECKS) {
 		if (!map.readable || !map.writable || map.shared || map.is_stack || (map.to - map.from > LARGE) != large)
 			continue;
 		for (uint64_t at = map.from; at < map.to && left >= CHUNK; at += CHUNK, left -= CHUNK) {
@@ -147,12 +150,12 @@ static int search_maps(const struct pf_interpreter *i, struct pf_luajit_layout *
 			const int r = end->ends(end->owner) ? -EINTR : pf_read_process(pid, bytes, at, n);
 
 			if (r == 0)
-				found = search(i, l, pid, bytes, n, at, global, found);
+				found = search(i, l, pid, bytes, n, at, global, found, &checks);
 			else if (r == -EPERM || r == -ESRCH || r == -ENOSYS || r == -EINTR)
 				return r;
 		}
 	}
-	return found;
+	return found == 0 && checks >= CHECKS ? -E2BIG : found;
 }
 
 int pf_states_find(const struct pf_interpreter *i, struct pf_luajit_layout *l, pid_t pid, const char *maps, uint64_t *global,

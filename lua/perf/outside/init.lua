@@ -71,6 +71,10 @@ local function attach(collector, pid, known)
   local gone = code == "ESRCH"
   if (states or gone) and host.is_running(pid) then return no_state(pid) end
   if states or gone then return nil, ("no process %d"):format(pid), "ESRCH" end
+  if code == "E2BIG" then
+    return nil, ("process %d: its memory has too much that looks like a Lua state and is none: the search was ended"):format(pid),
+      code
+  end
   if code == "EPERM" or code == "EACCES" then
     message = ("process %d: its memory cannot be read: %s"):format(pid, host.has_capability "sys_ptrace"
       and "a security module, or a seccomp filter, refuses it despite CAP_SYS_PTRACE"
