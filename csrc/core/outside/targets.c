@@ -112,27 +112,26 @@ static void keep_maps(struct pf_collector *c, struct pf_target *t, char *maps)
 	t->image = ++c->images_n;
 }
 
-static int all_exist(const struct pf_collector *c, const struct pf_target *t)
+static int has_states_of(const struct pf_collector *c, const struct pf_target *t, const struct pf_target *other)
 {
-	for (int i = 0; i < t->n; i++)
-		if (!pf_states_has(&c->interpreter, &t->luajit, t->pid, t->global[i]))
+	for (int i = 0; i < other->n; i++)
+		if (!pf_states_has(&c->interpreter, &other->luajit, t->pid, other->global[i]))
 			return 0;
 	return 1;
 }
 
-/* A forked process has the states of its parent. */
+/* A forked process has the states of its parent. If no process has states that this one has, it is left as it is. */
 static int find_inherited(struct pf_collector *c, struct pf_target *t)
 {
 	for (unsigned i = 0; i < c->targets_n; i++) {
 		const struct pf_target *other = c->targets[i];
 
-		if (other == t || other->n <= 0)
+		if (other == t || other->n <= 0 || !has_states_of(c, t, other))
 			continue;
 		memcpy(t->global, other->global, sizeof t->global);
 		t->luajit = other->luajit;
 		t->n = other->n;
-		if (all_exist(c, t))
-			return t->n;
+		return t->n;
 	}
 	return 0;
 }
