@@ -170,12 +170,13 @@ describe("a profile's coroutines", function()
       end
       collectgarbage "restart"
     end
-    local few = profile("creator", function() many(10) end)
+    local few = profile("creator", function() many(10) end).memory
     collectgarbage()
     collectgarbage()
     local before = collectgarbage "count"
     local grown, list
-    local prof = profile("creator", function()
+    -- The Profile itself is garbage then: it has a stack for each place of a page fault, thousands under a sanitizer.
+    local memory = profile("creator", function()
       many(4000)
       collectgarbage()
       collectgarbage()
@@ -185,13 +186,14 @@ describe("a profile's coroutines", function()
       collectgarbage()
       collectgarbage()
       list = collectgarbage "count" - list
-    end)
-    assert.is_true(prof.memory <= 2 * few.memory)
+    end).memory
+    assert.is_true(memory <= 2 * few)
     -- the table of live coroutines keeps its largest size, which a second round does not exceed
     assert.is_true(list <= 64, list)
     collectgarbage()
     collectgarbage()
-    assert.is_true(collectgarbage "count" - before <= 64, grown)
+    local left = collectgarbage "count" - before
+    assert.is_true(left <= 64, ("%s KB, and %s KB during the profile"):format(left, grown))
   end)
 
   it("that create each other without end take no more memory", function()
