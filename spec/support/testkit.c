@@ -301,11 +301,18 @@ static int kit_set_comm(lua_State *L)
  */
 bool tk_memory_as_is;
 
+#ifdef __SANITIZE_ADDRESS__
+void __sanitizer_purge_allocator(void); /* not every compiler has the header */
+#endif
+
 /* Makes room in one piece, which settle() faults in, so that Lua's heap does not grow in a spec that counts. A sanitizer's malloc
- * would not use that piece. */
+ * would not use that piece: it keeps what was freed, and takes pages that were never used instead. So it is told to use again what
+ * was freed so far. */
 void tk_grow_heap(void)
 {
-#ifndef __SANITIZE_ADDRESS__
+#ifdef __SANITIZE_ADDRESS__
+    __sanitizer_purge_allocator();
+#else
     void *volatile room = malloc(4 << 20); /* volatile, since a compiler removes a block that is not used */
 
     free(room);
