@@ -30,14 +30,14 @@ function util.small_stack()
   return os.getenv "PERF_SAN" and 8192 or kit.signal_frame() + 1024
 end
 
--- A sanitizer's malloc keeps freed memory and takes new pages instead, in steps of 64 KB for each size of object, and more for
--- each new call stack. These pages cannot be faulted in before, nor distinguished from other faults. So under a sanitizer the
--- count is tried several times.
+-- A sanitizer's malloc keeps what a count frees, and takes new pages instead, in steps of 64 KB for each size of object, and more
+-- for each new call stack. These pages cannot be faulted in before, nor distinguished from other faults. So under a sanitizer the
+-- count is tried several times: each time kit.settle gives back what the earlier tries have freed.
 local TRIES = os.getenv "PERF_SAN" and 10 or 1
 
 --- Calls fn so that only fn itself causes page faults and system calls: no collection is due, the heap has room, each mapped page
--- is present and not shared, and LuaJIT compiles nothing, which would take two calls of mprotect. For exact counts, above all in
--- a child, whose pages are all copy-on-write.
+-- is present and not shared, and LuaJIT compiles nothing, which would take two calls of mprotect, or under a sanitizer one of
+-- sigaltstack each time that LuaJIT gives up a trace. For exact counts, above all in a child, whose pages are all copy-on-write.
 function util.settled(fn)
   local ok, result
   local jit = rawget(_G, "jit")
