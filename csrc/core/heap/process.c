@@ -36,6 +36,20 @@ static uint64_t set_mask(uint64_t mask)
 
 /* --- the child ------------------------------------------------------------------------------------------------------- */
 
+/* The limit of the size of files holds for the file in memory too. Where it cannot be raised, a write fails; by its signal, the child
+ * would leave a core file as large as the program. */
+static void raise_file_limit(void)
+{
+	const struct sigaction ignore = {.sa_handler = SIG_IGN};
+	struct rlimit most;
+
+	sigaction(SIGXFSZ, &ignore, NULL);
+	if (getrlimit(RLIMIT_FSIZE, &most) == 0) {
+		most.rlim_cur = most.rlim_max;
+		setrlimit(RLIMIT_FSIZE, &most);
+	}
+}
+
 /* A signal that the program handles would run the program's code here. */
 static void reset_signals(void)
 {
@@ -66,13 +80,14 @@ static int close_others(int file, int end)
 	return 0;
 }
 
+/* Returns 0 or -errno. */
 static int write_all(const void *from, uint64_t n, uint64_t at)
 {
 	while (n > 0) {
 		const ssize_t done = pwrite(FILE_FD, from, n, (off_t)at);
 
 		if (done <= 0)
-			return -1;
+			return done < 0 ? -errno : -EIO;
 		from = (const char *)from + done;
 		n -= (uint64_t)done;
 		at += (uint64_t)done;
@@ -84,11 +99,10 @@ static void leave_image(const struct pf_heap *h, int result)
 {
 	struct image image = {.h = *h, .size = sizeof image, .result = result};
 
-	for (int i = 0; i < PF_HEAP_ARRAYS && result == 0; i++) {
+	for (int i = 0; i < PF_HEAP_ARRAYS && image.result == 0; i++) {
 		image.at[i] = (image.size + ALIGNED - 1) / ALIGNED * ALIGNED;
 		image.size = image.at[i] + h->a[i].bytes;
-		if (write_all(h->a[i].items, h->a[i].bytes, image.at[i]) < 0)
-			return;
+		image.result = write_all(h->a[i].items, h->a[i].bytes, image.at[i]);
 	}
 	image.done = 1;
 	write_all(&image, sizeof image, 0);
@@ -99,6 +113,7 @@ static void run(int file, int end, uint64_t mask, int (*take)(void *data, struct
 	struct pf_heap h = {0};
 
 	reset_signals();
+	raise_file_limit();
 	set_mask(mask);
 	if (close_others(file, end) == 0)
 		leave_image(&h, take(data, &h));

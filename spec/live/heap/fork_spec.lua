@@ -103,6 +103,22 @@ describe("a snapshot by a fork", function()
     assert.same({ "0\n", 0 }, { out, status })
   end)
 
+  -- The story: the limit of the size of files ended the child by a signal, which also leaves a core file. The message was that
+  -- of a child that was killed.
+  it("needs files of its size, up to the limit of the program that it may raise", function()
+    local function taken(limit)
+      return (util.shell("ulimit -c 0; ulimit " .. limit .. "; " .. util.lua() .. [[ -e '
+        local perf = require "perf"
+        kept = {}
+        for i = 1, 5000 do kept[i] = {} end
+        local h = assert(perf.heap { fork = true })
+        local ok, message, code = h:wait()
+        io.write(tostring(ok or message), " ", tostring(code))' | cat]]))
+    end
+    assert.equal("heap: File too large EFBIG", taken "-f 64")
+    assert.equal("true nil", taken "-S -f 64")
+  end)
+
   it("reports a child that was ended", function()
     local h = assert(perf.heap { fork = true })
     local children = util.read_file(("/proc/%d/task/%d/children"):format(kit.getpid(), kit.getpid()))
