@@ -1,4 +1,5 @@
 --- perf.heap {fork = true}: the child of a fork takes the snapshot.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local kit = require "testkit"
 local perf = require "perf"
 local util = require "spec.support.util"

@@ -1,5 +1,6 @@
 -- The frame "(garbage collector)" in the profile of another process: see spec/live/profile/collector_spec.lua. In PUC Lua,
 -- the BPF program counts the samples of a C function without unwinding them, except samples in the collector.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local outside = require "spec.support.outside"
 local profiling = require "spec.support.profiling"
 

@@ -1,4 +1,5 @@
 -- The frame "(garbage collector)": the collector's work is distinguished from that of the line and the C function that allocated.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local perf = require "perf"
 local profiling = require "spec.support.profiling"
 

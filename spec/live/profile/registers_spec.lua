@@ -1,4 +1,5 @@
 -- Stacks that are unwound from the registers of the interrupted code: the line that ran, and several profilers at once.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local kit = require "testkit"
 local perf = require "perf"
 local profiling = require "spec.support.profiling"

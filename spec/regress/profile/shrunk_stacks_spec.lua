@@ -1,5 +1,6 @@
 -- The story: PUC Lua's collector makes the stacks of coroutines smaller, and these blocks were on whichever line it interrupted:
 -- a loop that had made 20,800 bytes of tables was shown with 96,096.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local perf = require "perf"
 local profiling = require "spec.support.profiling"
 local jit = rawget(_G, "jit")

@@ -1,5 +1,6 @@
 -- Files from real hardware, compared with what another decoder read from them (google/perf_data_converter's quipper, as text):
 -- every event in the file's order and every field that both have, the attrs with their ids, and the features.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local core = require "perf.core"
 local data = require "perf.data"
 local decimal = require "spec.support.decimal"
