@@ -92,13 +92,15 @@ export MAKE
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .SECONDEXPANSION:
-.PHONY: all extensions headers testkit env demo test test-long spec lint gcstress gcstress-short jitstress test-safe-points san check-version install uninstall \
+.PHONY: all extensions headers left-out testkit builds env demo test test-long spec lint gcstress gcstress-short jitstress test-safe-points san check-version install uninstall \
         rock doc clean help
 
+all: headers $(OUT)/perf/core.so extensions left-out ## build the module for $(LUA) (default)
+
 # The list of missing extensions is printed when it changes, not by each make.
-all: headers $(OUT)/perf/core.so extensions ## build the module for $(LUA) (default)
+left-out:
 	@[ "$$(cat $(BUILD)/left-out 2>/dev/null)" = "$(EXT_LEFT)" ] || { $(foreach e,$(EXT_LEFT),\
-		echo "perf.ext.$e is left out: install $(debian_$e) to have it" >&2;) echo "$(EXT_LEFT)" >$(BUILD)/left-out; }
+		echo "perf.ext.$e is left out: install $(debian_$e) to have it" >&2;) mkdir -p $(BUILD); echo "$(EXT_LEFT)" >$(BUILD)/left-out; }
 
 # An extension that does not build is left out. Only our CI fails then.
 extensions: headers $(OUT)/perf/core.so
@@ -152,6 +154,13 @@ $(EXT_SO): $(OUT)/perf/ext/%.so: $$(call ext_objs,$$*) $(OUT)/obj/libbinding.a $
 
 testkit: headers $(OUT)/testkit.so
 
+# The module and testkit for each of BUILDS that is here with its headers. One make builds all of them, so that no CPU waits for the
+# last steps of each interpreter. What they share is built first, so that no two of them build it at the same time.
+BUILDS ?= $(LUAS)
+builds: $(addprefix build-for-,$(BUILDS))
+build-for-%: left-out $(BUILD)/core/libcore.a $(if $(filter outside,$(EXT)),$(BUILD)/bpf/outside/snapshot.o)
+	@+command -v $* >/dev/null && $(MAKE) -s headers LUA=$* >/dev/null 2>&1 || exit 0; $(MAKE) -s LUA=$* all testkit
+
 demo: ## install what is missing (Debian), build, run the demonstration
 	@LUA=$(LUA) tools/setup.sh demo
 	@env=$$($(MAKE) -s env) && eval "$$env" && $(LUA) examples/demo.lua
@@ -169,8 +178,7 @@ test: ## install what is missing (Debian), lint, the whole suite on every interp
 
 test-long: ## what make test leaves out: long specs on Lua 5.1 to 5.3, others on Lua 5.4
 	@[ -n "$$PERF_NO_SETUP" ] || tools/setup.sh test
-	@for l in $(LUAS); do command -v $$l >/dev/null && $(MAKE) -s headers LUA=$$l >/dev/null 2>&1 || continue; \
-		$(MAKE) -s -j2 LUA=$$l all testkit || exit; done
+	@$(MAKE) -s -j2 builds
 	@BUILD=$(BUILD) SUITE_NAME=test-long SUITE_LONG=rest tools/suite.sh -l "$(LUAS)" $(SUITE)
 
 spec: all testkit ## run SPEC=path (a file or a directory) on LUA, without set-up
@@ -180,7 +188,7 @@ lint: ## the checks that need no kernel
 	@tools/lint.sh
 
 gcstress: ## the suite with the collector at full pressure, on luajit and lua5.4
-	@for l in luajit lua5.4; do $(MAKE) -s -j2 LUA=$$l all testkit || exit; done
+	@$(MAKE) -s -j2 builds BUILDS="luajit lua5.4"
 	@BUILD=$(BUILD) PERF_GCSTRESS=1 SUITE_NAME=gcstress tools/suite.sh -l "luajit lua5.4" $(SUITE)
 
 # The specs of the binding, whose C code allocates while the collector may run: a shorter run than gcstress. Specs of commands,
@@ -197,7 +205,7 @@ jitstress: ## the suite with everything compiled at once, on luajit
 		tools/suite.sh -l luajit $(SUITE)
 
 test-safe-points: ## the specs of profiles, with stacks taken at safe points
-	@for l in luajit lua5.1 lua5.4; do $(MAKE) -s -j2 LUA=$$l all testkit || exit; done
+	@$(MAKE) -s -j2 builds BUILDS="luajit lua5.1 lua5.4"
 	@BUILD=$(BUILD) PERF_SAFE_POINT=1 SUITE_NAME=safe-points tools/suite.sh -l "luajit lua5.1 lua5.4" \
 		spec/live/profile spec/regress/profile
 

@@ -6,9 +6,7 @@ set -u
 make=${MAKE:-make}
 cc=${CC:-cc}
 luas=${SAN_LUAS:-luajit lua5.4}
-for lua in $luas; do
-    $make -s -j2 SAN=1 LUA=$lua all testkit || exit 1
-done
+$make -s -j2 SAN=1 builds BUILDS="$luas" || exit 1
 export PERF_SAN=1 BUILD=build-san SUITE_NAME=${SUITE_NAME:-san}
 # Memory that the allocator unmaps would cause faults again while specs count exactly. intercept_tls_get_addr: the sanitizer takes
 # the bytes before a thread-local block for its start and size if the block has a certain offset in its page, as one block of 256

@@ -28,8 +28,8 @@ soak() {
     done
 }
 luas=()
+$make -s -j2 builds || exit 1
 for lua in luajit lua5.1 lua5.2 lua5.3 lua5.4; do
-    $make -s -j2 LUA=$lua all testkit || exit 1
     if [ -e "$build/$lua/testkit.so" ]; then luas+=("$lua"); fi
 done
 soak soak $((${1:?seconds} / 2)) luajit lua5.4

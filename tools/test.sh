@@ -25,18 +25,27 @@ trap 'rm -f "$totals" "$list" "$lint"' EXIT
 interrupted=
 trap 'interrupted=1' INT
 trap : TERM HUP # the running processes end by themselves, and the totals are still printed
-built=()
+found=() built=()
 for lua in ${PERF_LUAS:-luajit lua5.1 lua5.2 lua5.3 lua5.4}; do
     if ! command -v $lua >/dev/null || ! $make -s headers LUA=$lua >/dev/null 2>&1; then
         echo "$lua: not here, or without headers: left out"
-    elif $make -s -j"$(nproc)" LUA=$lua all testkit; then
-        built+=("$lua")
     else
-        echo "$lua: the build failed"
-        echo "build 0 1 0" >>"$totals"
-        tools/failed.sh add build $lua "" "the build failed" </dev/null
+        found+=("$lua")
     fi
 done
+if $make -s -k -j"$(nproc)" builds BUILDS="${found[*]}"; then
+    built=("${found[@]}")
+else
+    for lua in "${found[@]}"; do
+        if $make -s LUA=$lua all testkit >/dev/null 2>&1; then
+            built+=("$lua")
+        else
+            echo "$lua: the build failed"
+            echo "build 0 1 0" >>"$totals"
+            tools/failed.sh add build $lua "" "the build failed" </dev/null
+        fi
+    done
+fi
 
 dirs=()
 for d in spec/live spec/regress spec/unit; do # those of the longest specs first
