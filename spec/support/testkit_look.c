@@ -5,9 +5,11 @@
 #include "testkit.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -318,6 +320,52 @@ static int kit_fail_alloc_once(lua_State *L)
     return with_failing_alloc(L, 1);
 }
 
+/* While this file is preloaded (LD_PRELOAD), it refuses a realloc of the C library: that of PUC Lua's own allocator. */
+static struct {
+    size_t count, limit;
+} reallocs;
+
+__attribute__((visibility("default"))) void *realloc(void *block, size_t size)
+{
+    static void *(*real)(void *block, size_t size);
+
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "realloc");
+    /* Shrinking must not fail. */
+    if (reallocs.limit != 0 && size > malloc_usable_size(block) && ++reallocs.count == reallocs.limit) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return real(block, size);
+}
+
+/*
+ * fail_realloc(n, fn, ...): calls fn, and refuses the n-th realloc by which a block is made or grows. Returns the number of these,
+ * whether fn returned, its first result or error, and the bytes that it has left allocated when garbage was collected.
+ */
+static int kit_fail_realloc(lua_State *L)
+{
+    const size_t limit = tk_check_count(L, 1);
+    size_t before, count;
+    int status;
+
+    luaL_checktype(L, 2, LUA_TFUNCTION);
+    luaL_checkstack(L, 20, "fail_realloc");
+    lua_gc(L, LUA_GCCOLLECT, 0);
+    before = mallinfo2().uordblks;
+    reallocs.count = 0;
+    reallocs.limit = limit;
+    status = lua_pcall(L, lua_gettop(L) - 2, 1, 0);
+    count = reallocs.count;
+    reallocs.limit = 0;
+    lua_gc(L, LUA_GCCOLLECT, 0);
+    tk_push_u64(L, count);
+    lua_pushboolean(L, status == 0);
+    lua_pushvalue(L, -3);
+    lua_pushinteger(L, (lua_Integer)mallinfo2().uordblks - (lua_Integer)before);
+    return 4;
+}
+
 /* noted_alloc(fn, ...): notes the state's allocator, calls fn, and then uses the noted one for a block, as libraries do. */
 static int kit_noted_alloc(lua_State *L)
 {
@@ -392,6 +440,7 @@ static const luaL_Reg functions[] = {
     { "clock_ns", kit_clock_ns },   { "rusage", kit_rusage },       { "fds", kit_fds },
     { "mappings", kit_mappings },   { "page_size", kit_page_size }, { "settle", kit_settle },
     { "fail_alloc", kit_fail_alloc }, { "fail_alloc_once", kit_fail_alloc_once },
+    { "fail_realloc", kit_fail_realloc },
     { "noted_alloc", kit_noted_alloc },
     { NULL, NULL },
 };
