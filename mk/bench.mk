@@ -26,6 +26,7 @@ bench: bench-build ## speed against C and other libraries, min and median of man
 bench-profile: ## what profiling costs: plain runs, this profiler and LuaJIT's own in turns
 	@$(MAKE) -s LUA=luajit all testkit
 	@LUA_PATH='./lua/?.lua;./lua/?/init.lua;;' LUA_CPATH='$(BUILD)/luajit/?.so;;' taskset -c $(BENCH_CPU) luajit bench/profile.lua
+	@LUA_PATH='./lua/?.lua;./lua/?/init.lua;;' LUA_CPATH='$(BUILD)/luajit/?.so;;' taskset -c $(BENCH_CPU) luajit bench/handler.lua
 
 bench-memory: ## what profiling Lua's memory costs, and how exact its estimates are
 	@$(MAKE) -s LUA=luajit all testkit

@@ -216,31 +216,48 @@ static void make_long_traces(void)
 	}
 }
 
+/* The frames of a stack: their number, and a sum of them. */
+struct stack {
+	unsigned n;
+	uint64_t sum;
+};
+
 static int count(void *to, const struct pf_place *place)
 {
-	unsigned *n = to;
+	struct stack *s = to;
 
 	CHECK(place->kind >= PF_PLACE_LUA && place->kind <= PF_PLACE_BUILTIN);
 	CHECK(place->end >= place->line);
-	++*n;
+	s->n++;
+	s->sum = (s->sum ^ place->function ^ (uint64_t)place->line << 32 ^ place->end) * UINT64_C(0x9e3779b97f4a7c15) + (unsigned)place->kind;
 	return 0;
 }
+
+static struct pf_trace_seen *walks;
 
 static void unwind(const struct pf_registers *r)
 {
 	const struct pf_memory m = {read_image};
-	unsigned n = 0;
-	struct pf_unwound u = {.found = count, .to = &n};
+	struct stack s = {.n = 0};
+	struct pf_unwound u = {.found = count, .to = &s};
 
 	reads = 0;
 	pf_unwind_luajit(&layout, at + GLOBAL, r, &m, &u);
-	CHECK(u.n == n && n <= PF_UNWIND_DEEPEST);
+	CHECK(u.n == s.n && s.n <= PF_UNWIND_DEEPEST);
 	CHECK(u.failed >= 0 && u.failed < PF_UNWIND_FAILURES);
 	CHECK(u.state >= 0 && u.state < PF_STATES);
-	frames += n;
+	for (unsigned i = 0; i < 2; i++) { /* results that are kept may be those of other images, then of this one */
+		struct stack again = {.n = 0};
+		struct pf_unwound kept = {.found = count, .to = &again, .walks = walks};
+
+		reads = 0;
+		pf_unwind_luajit(&layout, at + GLOBAL, r, &m, &kept);
+		CHECK(again.n == s.n && again.sum == s.sum && kept.failed == u.failed && kept.state == u.state);
+	}
+	frames += s.n;
 	most_reads = reads > most_reads ? reads : most_reads;
 	long_searches += u.failed == PF_UNWIND_LONG;
-	complete += u.failed == PF_UNWIND_COMPLETE && n > 0;
+	complete += u.failed == PF_UNWIND_COMPLETE && s.n > 0;
 }
 
 static void damage(struct pf_registers *r)
@@ -268,6 +285,8 @@ int main(int argc, char **argv)
 {
 	const unsigned long runs = fuzz_start(argc, argv);
 
+	walks = pf_trace_seen_new();
+	CHECK(walks);
 	for (unsigned long i = fuzz_first; i < runs; i++) {
 		struct pf_registers r;
 

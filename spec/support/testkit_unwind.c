@@ -46,6 +46,7 @@ static struct {
     struct place *places;
     struct stack *stacks;
     struct pf_c_seen seen;
+    struct pf_trace_seen *walks;
 } kit = { .fd = -1 };
 
 static int learn(lua_State *L, const char **why)
@@ -123,7 +124,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
     struct pf_registers r;
     struct pf_place places[DEPTH];
     struct found f = { 0, DEPTH, places };
-    struct pf_unwound u = { .found = on_place, .to = &f, .seen = &kit.seen };
+    struct pf_unwound u = { .found = on_place, .to = &f, .seen = &kit.seen, .walks = kit.walks };
     struct stack s = { .n = 0 };
     const struct pf_memory *m = pf_own_memory(context);
     const int saved = errno;
@@ -218,8 +219,10 @@ static int kit_learn(lua_State *L)
     uint64_t from;
     int r;
 
-    if (!kit.learned)
-        pf_peek_take(); /* stays until the process ends */
+    if (!kit.learned) { /* both stay until the process ends */
+        pf_peek_take();
+        kit.walks = pf_trace_seen_new();
+    }
     kit.learned = 1;
     from = tk_clock(CLOCK_THREAD_CPUTIME_ID);
     r = learn(L, &why);
@@ -416,7 +419,24 @@ struct run {
 static struct {
     struct run *runs;
     unsigned n;
+    /* Reads of memory without results of earlier steps and with them, and how often the two stacks differed. */
+    uint64_t reads, reads_kept, differences;
 } steps;
+
+/* The own memory, whose reads are counted. */
+struct counting {
+    struct pf_memory m;
+    const struct pf_memory *own;
+    uint64_t reads;
+};
+
+static int count_read(const struct pf_memory *m, void *to, uint64_t address, size_t n)
+{
+    struct counting *c = (struct counting *)(uintptr_t)m; /* its first member */
+
+    c->reads++;
+    return c->own->read(c->own, to, address, n);
+}
 
 static int on_innermost(void *to, const struct pf_place *p)
 {
@@ -429,8 +449,10 @@ static int on_innermost(void *to, const struct pf_place *p)
 
 static void on_step(int sig, siginfo_t *info, void *context)
 {
-    struct pf_place lua = { .line = 0 };
+    struct pf_place lua = { .line = 0 }, again = { .line = 0 };
     struct pf_unwound u = { .found = on_innermost, .to = &lua, .seen = &kit.seen };
+    struct pf_unwound kept = { .found = on_innermost, .to = &again, .seen = &kit.seen, .walks = kit.walks };
+    struct counting memory = { .m.read = count_read, .own = pf_own_memory(context) };
     struct pf_registers r;
     struct run now, *last = steps.n ? &steps.runs[steps.n - 1] : NULL;
     const int saved = errno;
@@ -438,7 +460,12 @@ static void on_step(int sig, siginfo_t *info, void *context)
     (void)sig;
     (void)info;
     pf_own_registers(context, &r);
-    unwind(kit.global, &r, pf_own_memory(context), &u);
+    unwind(kit.global, &r, &memory.m, &u);
+    steps.reads += memory.reads;
+    memory.reads = 0;
+    unwind(kit.global, &r, &memory.m, &kept);
+    steps.reads_kept += memory.reads;
+    steps.differences += u.state != kept.state || u.failed != kept.failed || u.n != kept.n || memcmp(&lua, &again, sizeof lua) != 0;
     now = (struct run){ lua.line, 1, lua.linedefined, u.state, u.failed, (int32_t)u.n };
     if (last && last->line == now.line && last->linedefined == now.linedefined && last->failed == now.failed &&
         last->state == now.state && last->more == now.more)
@@ -456,7 +483,8 @@ static __attribute__((noinline)) void set_trap_flag(uint64_t set)
 }
 
 /* steps(fn, ...): calls fn with a trap after each machine instruction. Returns an array of the runs of equal places: line, linedefined
- * (of the innermost Lua function), state, failed, depth, and their number of instructions, n. */
+ * (of the innermost Lua function), state, failed, depth, and their number of instructions, n. Its fields are reads, of memory; reads_kept,
+ * those of an unwinder that keeps results; and differences, of the two. */
 static int kit_steps(lua_State *L)
 {
     static char room[65536];
@@ -470,6 +498,7 @@ static int kit_steps(lua_State *L)
     if (!steps.runs || !kit.learned)
         return luaL_error(L, "memory, or learn first");
     steps.n = 0;
+    steps.reads = steps.reads_kept = steps.differences = 0;
     sigaltstack(&stack, &stack_before);
     sigaction(SIGTRAP, &a, &before);
     set_trap_flag(TRAP_FLAG);
@@ -492,6 +521,12 @@ static int kit_steps(lua_State *L)
         }
         lua_rawseti(L, -2, (int)i + 1);
     }
+    tk_push_u64(L, steps.reads);
+    lua_setfield(L, -2, "reads");
+    tk_push_u64(L, steps.reads_kept);
+    lua_setfield(L, -2, "reads_kept");
+    tk_push_u64(L, steps.differences);
+    lua_setfield(L, -2, "differences");
     return 1;
 }
 #else

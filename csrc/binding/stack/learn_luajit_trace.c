@@ -375,7 +375,8 @@ static int learn_fields(lua_State *L)
 static void look_at_kinds(struct pb_learner *w)
 {
 	enum { TYPE = 0x1f, TABLE = 1, STRING = 2, TABLE_FILLED = 1, BUFFER_STRING = 6, NUMBER_STRING = 12 };
-	const struct pf_luajit_view v = {.l = w->l, .m = w->m, .global = w->global};
+	struct pf_luajit_memo memo = {.constants = 0};
+	const struct pf_luajit_view v = {.l = w->l, .m = w->m, .global = w->global, .memo = &memo};
 	const int32_t state = pb_luajit_compiled(w);
 	const uint8_t table = (uint8_t)(w->l->type_trace + 2), string = (uint8_t)(w->l->type_thread - 2); /* in LuaJIT's order */
 	const uint64_t code = pb_luajit_code(w, PB_LUAJIT_LOOPS_KINDS);
@@ -416,7 +417,8 @@ static void look_whether_compiled(struct pb_learner *w)
 static void learn_exit(struct pb_learner *w)
 {
 	static const uint8_t order[] = {0, 1, 0, 1};
-	const struct pf_luajit_view v = {.l = w->l, .m = w->m, .global = w->global};
+	struct pf_luajit_memo memo = {.constants = 0};
+	const struct pf_luajit_view v = {.l = w->l, .m = w->m, .global = w->global, .memo = &memo};
 	uint8_t out[PB_LUAJIT_COMPILER / 4] = {0};
 	struct pb_luajit_choice place = {0, 0};
 

@@ -49,7 +49,7 @@ int pf_sampler_init(struct pf_sampler *s, struct pf_counter *event, const struct
 	if (r == 0)
 		r = pf_moments_init(&s->moments, moments);
 	if (r == 0)
-		r = (s->frames = pf_pages_get(FRAMES_SIZE)) && (s->seen = pf_pages_get(sizeof *s->seen)) ? 0 : -ENOMEM;
+		r = (s->frames = pf_pages_get(FRAMES_SIZE)) && (s->seen = pf_pages_get(sizeof *s->seen)) && (s->walks = pf_trace_seen_new()) ? 0 : -ENOMEM;
 	if (r == 0 && event)
 		r = open_ring(s, l);
 	if (r < 0)
@@ -69,6 +69,8 @@ void pf_sampler_free(struct pf_sampler *s)
 	s->frames = NULL;
 	pf_pages_put(s->seen, sizeof *s->seen);
 	s->seen = NULL;
+	pf_trace_seen_free(s->walks);
+	s->walks = NULL;
 	s->event = NULL;
 }
 

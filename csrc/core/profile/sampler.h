@@ -63,6 +63,7 @@ struct pf_sampler {
 	uint64_t thread;  /* identifies the sampled thread to the signal handler; 0: it has no slot */
 	uint32_t *frames; /* room for one unwound stack: the signal handler's stack may be too small */
 	struct pf_c_seen *seen; /* for the unwinder */
+	struct pf_trace_seen *walks;
 	unsigned depth;   /* the most frames of a stack */
 	uint64_t arrived; /* the ring's head when the signal handler began */
 	const volatile uint32_t *zone; /* the cell with the sampled thread's zone */

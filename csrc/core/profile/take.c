@@ -24,7 +24,7 @@ uint32_t pf_sampler_unwind(struct pf_sampler *s, const struct pf_registers *r, c
 				   .hidden = s->hidden,
 				   .frames = s->frames,
 				   .most = s->depth};
-	struct pf_unwound u = {.found = pf_places_add, .to = &places, .alone = s->alone, .seen = s->seen};
+	struct pf_unwound u = {.found = pf_places_add, .to = &places, .alone = s->alone, .seen = s->seen, .walks = s->walks};
 
 	s->unwind(s->owner, r, m, &u);
 	*failed = places.deep ? PF_UNWIND_DEEP : u.failed;

@@ -92,7 +92,13 @@ struct pf_unwound {
 	int alone; /* leave out the threads that resumed the first one that has a frame */
 	/* The rules of C functions that earlier stacks of this thread needed: see c_frames.h. NULL: none are kept */
 	struct pf_c_seen *seen;
+	/* The lines of compiled code that earlier stacks of this thread needed: see unwind_trace_seen.h. NULL: none are kept */
+	struct pf_trace_seen *walks;
 };
+
+/* An empty one, populated: a first access in a signal's handler would be a page fault. NULL: no memory. free takes NULL too. */
+struct pf_trace_seen *pf_trace_seen_new(void);
+void pf_trace_seen_free(struct pf_trace_seen *seen);
 
 /* An unwinder: a layout, and the state of Lua (address of its global state) whose threads are searched. */
 struct pf_luajit_layout;

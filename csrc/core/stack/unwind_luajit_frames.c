@@ -23,15 +23,11 @@ static int is_code(const struct pf_luajit_view *v, const struct pf_luajit_functi
 	       op < v->l->op_c_first && op + FUNCTION_KINDS >= v->l->op_c_first;
 }
 
-int pf_luajit_function_of_code(const struct pf_luajit_view *v, uint64_t code, struct pf_luajit_function *f)
+static int read_prototype(const struct pf_luajit_view *v, uint64_t code, struct pf_luajit_function *f)
 {
 	const struct pf_luajit_layout *l = v->l;
 	unsigned char head[PF_LUAJIT_PROTOTYPE + PF_LUAJIT_INSTRUCTION];
 
-	if (code && code == v->memo->last.code) {
-		*f = v->memo->last;
-		return 1;
-	}
 	if (code % PF_LUAJIT_INSTRUCTION || !pf_luajit_read(v, head, code - l->prototype_end, l->prototype_end + PF_LUAJIT_INSTRUCTION) ||
 	    head[l->object_type] != l->type_prototype)
 		return 0;
@@ -53,15 +49,23 @@ int pf_luajit_function_of_code(const struct pf_luajit_view *v, uint64_t code, st
 	return 1;
 }
 
-int pf_luajit_object(const struct pf_luajit_view *v, uint64_t object, struct pf_luajit_function *f)
+int pf_luajit_function_of_code(const struct pf_luajit_view *v, uint64_t code, struct pf_luajit_function *f)
+{
+	struct pf_trace_reads *reads;
+
+	if (code && code == v->memo->last.code) {
+		*f = v->memo->last;
+		return 1;
+	}
+	reads = pf_luajit_note_whole(v, PF_READ_CODE, code);
+	return pf_luajit_noted(v, reads, read_prototype(v, code, f));
+}
+
+static int read_object(const struct pf_luajit_view *v, uint64_t object, struct pf_luajit_function *f)
 {
 	const struct pf_luajit_layout *l = v->l;
 	unsigned char bytes[PF_LUAJIT_OBJECT];
 
-	if (object && object == v->memo->last.object) {
-		*f = v->memo->last;
-		return 1;
-	}
 	if (!object || object % 8 || !pf_luajit_read(v, bytes, object, l->function_c) || bytes[l->object_type] != l->type_function)
 		return 0;
 	f->object = object;
@@ -76,6 +80,18 @@ int pf_luajit_object(const struct pf_luajit_view *v, uint64_t object, struct pf_
 	return 1;
 }
 
+int pf_luajit_object(const struct pf_luajit_view *v, uint64_t object, struct pf_luajit_function *f)
+{
+	struct pf_trace_reads *reads;
+
+	if (object && object == v->memo->last.object) {
+		*f = v->memo->last;
+		return 1;
+	}
+	reads = pf_luajit_note_whole(v, PF_READ_OBJECT, object);
+	return pf_luajit_noted(v, reads, read_object(v, object, f));
+}
+
 int pf_luajit_function(const struct pf_luajit_view *v, uint64_t value, struct pf_luajit_function *f)
 {
 	return pf_luajit_tag(value) == v->l->tag_function && pf_luajit_object(v, pf_luajit_address(value), f);
@@ -83,11 +99,12 @@ int pf_luajit_function(const struct pf_luajit_view *v, uint64_t value, struct pf
 
 int pf_luajit_function_at(const struct pf_luajit_view *v, uint64_t base, struct pf_luajit_function *f)
 {
+	struct pf_trace_reads *reads = pf_luajit_note_whole(v, PF_READ_FRAME, base);
+	const int inside = base % PF_LUAJIT_SLOT == 0 && base >= v->low + 2 * PF_LUAJIT_SLOT && base <= v->high;
 	uint64_t value;
 
-	if (base % PF_LUAJIT_SLOT || base < v->low + 2 * PF_LUAJIT_SLOT || base > v->high)
-		return 0;
-	return pf_luajit_read(v, &value, base - 2 * PF_LUAJIT_SLOT, sizeof value) && pf_luajit_function(v, value, f);
+	return pf_luajit_noted(v, reads, inside && pf_luajit_read(v, &value, base - 2 * PF_LUAJIT_SLOT, sizeof value) &&
+						 pf_luajit_function(v, value, f));
 }
 
 int pf_luajit_holds(const struct pf_luajit_function *f, uint64_t pc)

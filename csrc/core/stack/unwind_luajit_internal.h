@@ -10,7 +10,8 @@
  *   unwind_trace_collector.c  the lines where compiled code allocates, for samples in a call of the collector
  *   unwind_trace_calls.c      the snapshot of a call from a compiled loop
  *   unwind_trace_stretch.c    the function and the lines of compiled code that enters functions or leaves them
- *   unwind_trace_copy.c       the same for the copy of a loop */
+ *   unwind_trace_copy.c       the same for the copy of a loop
+ *   unwind_trace_seen.c       what was found for compiled code, kept for later stacks */
 #ifndef PF_UNWIND_LUAJIT_INTERNAL_H
 #define PF_UNWIND_LUAJIT_INTERNAL_H
 
@@ -63,7 +64,13 @@ struct pf_luajit_memo {
 	unsigned constants;
 	/* Operators whose metamethods the compiler may have put into the trace: bits of enum pf_trace_operator. */
 	unsigned operators;
+	/* Notes of what is read, for a result that is kept. NULL: none are made */
+	struct pf_trace_reads *reads;
+	int marked; /* marks of lines were found in the machine code, so that the result depends on the place in it */
 };
+
+/* Kinds of reads: plain bytes, or a structure of which only some fields count. */
+enum pf_trace_read_kind { PF_READ_BYTES, PF_READ_OBJECT, PF_READ_CODE, PF_READ_FRAME, PF_READ_TRACE };
 
 struct pf_luajit_view {
 	const struct pf_luajit_layout *l;
@@ -104,6 +111,26 @@ static inline uint64_t pf_luajit_value(uint32_t tag, uint64_t object)
 	return (uint64_t)tag << PF_LUAJIT_TAG_SHIFT | object;
 }
 
+/* Add a note, if notes are made: of n bytes at an address; of the function at an address, or whose code or whose frame's base it is; of
+ * the trace with this number. */
+void pf_luajit_note(const struct pf_luajit_view *v, enum pf_trace_read_kind kind, uint64_t at, size_t n);
+/* A note of a structure stands for the reads that follow, up to pf_luajit_noted. */
+static inline struct pf_trace_reads *pf_luajit_note_whole(const struct pf_luajit_view *v, enum pf_trace_read_kind kind, uint64_t at)
+{
+	struct pf_trace_reads *reads = v->memo->reads;
+
+	if (reads)
+		pf_luajit_note(v, kind, at, 0);
+	v->memo->reads = NULL;
+	return reads;
+}
+
+static inline int pf_luajit_noted(const struct pf_luajit_view *v, struct pf_trace_reads *reads, int result)
+{
+	v->memo->reads = reads;
+	return result;
+}
+
 /* A fault costs some microseconds, so only plausible addresses are read. */
 static inline int pf_luajit_is_address(uint64_t at)
 {
@@ -113,7 +140,11 @@ static inline int pf_luajit_is_address(uint64_t at)
 /* These reads return 0 if the memory cannot be read. */
 static inline int pf_luajit_read(const struct pf_luajit_view *v, void *to, uint64_t at, size_t n)
 {
-	return pf_luajit_is_address(at) && v->m->read(v->m, to, at, n) == 0;
+	if (!pf_luajit_is_address(at))
+		return 0;
+	if (v->memo->reads)
+		pf_luajit_note(v, PF_READ_BYTES, at, n);
+	return v->m->read(v->m, to, at, n) == 0;
 }
 
 static inline uint64_t pf_luajit_word(const struct pf_luajit_view *v, uint64_t at)

@@ -4,7 +4,7 @@
  * the trace may be left there. Snapshot k stands for the machine code from its offset to that of the next one, which does what
  * the bytecode does from its address to the next one's. The functions that were compiled into the trace have no frames in memory;
  * the snapshot has them as constants. The frames below are real, from the global state's trace base outward. */
-#include "core/stack/unwind_trace.h"
+#include "core/stack/unwind_trace_seen.h"
 
 #include <string.h>
 
@@ -55,9 +55,10 @@ static uint32_t traces(const struct pf_luajit_view *v, uint64_t *array)
 
 int pf_trace_read_numbered(const struct pf_luajit_view *v, uint32_t number, struct pf_trace *t)
 {
+	struct pf_trace_reads *reads = pf_luajit_note_whole(v, PF_READ_TRACE, number);
 	uint64_t array;
 
-	return number < traces(v, &array) && read_trace(v, pf_luajit_word(v, array + (uint64_t)number * 8), t);
+	return pf_luajit_noted(v, reads, number < traces(v, &array) && read_trace(v, pf_luajit_word(v, array + (uint64_t)number * 8), t));
 }
 
 uint64_t pf_luajit_replaced(const struct pf_luajit_view *v, uint64_t pc)
@@ -207,19 +208,9 @@ unsigned pf_trace_frame_size(const struct pf_luajit_view *v, const struct pf_tra
 
 /* --- frames --------------------------------------------------------------------------------------------------------- */
 
-/* A position in a trace: an offset in its code, or AT_EXIT if the trace is being left at snapshot k. */
-struct position {
-	uint32_t k;
-	uint64_t offset;
-	int called; /* a function runs that the code has called */
-	struct pf_luajit_lines lines; /* of its innermost function, if they are already known; else 0 */
-	/* Those of the whole code of snapshot k, as in struct pf_trace_place. */
-	uint64_t code;
-	struct pf_trace_stretch whole;
-};
-
+/* The lines of the innermost function f at an offset in the trace's code, or AT_EXIT if the trace is being left. */
 static struct pf_luajit_lines lines_at(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f,
-				       const struct position *at, const struct pf_snapshot *s)
+				       const struct pf_trace_position *at, const struct pf_snapshot *s, const struct pf_trace_place *place)
 {
 	struct pf_luajit_lines lines;
 
@@ -227,7 +218,7 @@ static struct pf_luajit_lines lines_at(const struct pf_luajit_view *v, const str
 		return at->lines;
 	if (at->offset != AT_EXIT) {
 		const struct pf_trace_stretch stretch =
-			pf_trace_lines_at(v, t, f, at->k, s, at->offset, at->code == f->code ? &at->whole : NULL);
+			pf_trace_lines_at(v, t, f, at->k, s, at->offset, place && place->code == f->code ? &place->whole : NULL);
 
 		return at->called && stretch.calls.first ? stretch.calls : stretch.all;
 	}
@@ -235,9 +226,54 @@ static struct pf_luajit_lines lines_at(const struct pf_luajit_view *v, const str
 	return lines;
 }
 
-static void frames(struct pf_luajit_view *v, const struct pf_trace *t, struct position position, uint64_t base)
+/* Find the state in the innermost function, and the lines there, of code that runs, *s at first. */
+static void find_place(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, struct pf_trace_position *at, struct pf_snapshot *s)
 {
-	const int leaves = position.offset == AT_EXIT, calls = position.called && v->vmstate != PF_LUAJIT_COLLECTOR;
+	const int calls = at->called && v->vmstate != PF_LUAJIT_COLLECTOR;
+	struct pf_trace_place place = {.code = 0};
+	struct pf_trace_slots slots;
+	struct pf_luajit_function f;
+
+	if (calls) {
+		const uint32_t recorded = pf_trace_recorded_call(v, t, at->k, at->offset);
+
+		if (recorded != at->k && pf_trace_read_snapshot(v, t, recorded, s)) {
+			at->k = recorded;
+			at->offset = 0; /* before the recorded code */
+		}
+	}
+	v->memo->operators = calls ? pf_trace_operators(v, t) : 0;
+	place.s = *s;
+	if (calls) {
+		pf_trace_place_of_call(v, t, base, at->k, &place);
+		*s = place.s;
+		at->lines = place.lines;
+	}
+	if (v->vmstate == PF_LUAJIT_COLLECTOR && pf_trace_allocations(v, t, base, &at->k, s, &at->lines)) {
+		/* The collector runs on behalf of the allocations, whichever line called it. */
+	} else if (s->base == 2 && at->k + 1 < t->snapshots_n && pf_luajit_function_at(v, base, &f) && !pf_luajit_holds(&f, s->pc + 4)) {
+		/* The code has returned to a caller, which only the next snapshot describes. */
+		struct pf_snapshot next;
+
+		if (pf_trace_read_snapshot(v, t, at->k + 1, &next) && next.base == 2 && pf_luajit_holds(&f, next.pc + 4)) {
+			*s = next;
+			at->k++;
+		}
+	} else if (!at->called && pf_trace_find_place(v, t, base, at->k, at->offset, &place)) {
+		*s = place.s;
+		at->lines = place.lines;
+		place.code = 0;
+	}
+	if (at->lines.first)
+		return;
+	pf_trace_read_slots(v, t, s, &slots);
+	if (pf_trace_function_at(v, t, &slots, base, s, &f))
+		at->lines = lines_at(v, t, &f, at, s, &place);
+}
+
+static void frames(struct pf_luajit_view *v, const struct pf_trace *t, struct pf_trace_position position, uint64_t base)
+{
+	const int leaves = position.offset == AT_EXIT;
 	struct pf_snapshot s;
 	struct pf_trace_slots slots;
 	struct pf_luajit_function f;
@@ -245,47 +281,18 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, struct po
 	uint64_t pc, value;
 	unsigned at;
 
-	if (calls) {
-		const uint32_t recorded = pf_trace_recorded_call(v, t, position.k, position.offset);
-
-		if (recorded != position.k) {
-			position.k = recorded;
-			position.offset = 0; /* before the recorded code */
-		}
-	}
 	if (!pf_trace_read_snapshot(v, t, position.k, &s)) {
 		pf_luajit_fail(v, PF_UNWIND_NO_TRACE);
 		pf_luajit_frames(v, base, 0, &lines);
 		return;
 	}
-	v->memo->operators = calls ? pf_trace_operators(v, t) : 0;
-	if (calls) {
-		struct pf_trace_place place = {.s = s};
+	if (!leaves && !pf_trace_recall(v, t, base, &position, &s)) {
+		const struct pf_trace_position from = position;
 
-		pf_trace_place_of_call(v, t, base, position.k, &place);
-		s = place.s;
-		position.lines = place.lines;
-	}
-	if (v->vmstate == PF_LUAJIT_COLLECTOR && pf_trace_allocations(v, t, base, &position.k, &s, &position.lines)) {
-		/* The collector runs on behalf of the allocations, whichever line called it. */
-	} else if (!leaves && s.base == 2 && position.k + 1 < t->snapshots_n && pf_luajit_function_at(v, base, &f) && !pf_luajit_holds(&f, s.pc + 4)) {
-		/* The code has returned to a caller, which only the next snapshot describes. */
-		struct pf_snapshot next;
-
-		if (pf_trace_read_snapshot(v, t, position.k + 1, &next) && next.base == 2 && pf_luajit_holds(&f, next.pc + 4)) {
-			s = next;
-			position.k++;
-		}
-	} else if (!leaves && !position.called) {
-		struct pf_trace_place place = {.s = s};
-
-		if (pf_trace_find_place(v, t, base, position.k, position.offset, &place)) {
-			s = place.s;
-			position.lines = place.lines;
-		} else {
-			position.code = place.code;
-			position.whole = place.whole;
-		}
+		pf_trace_begin_notes(v);
+		pf_trace_read_snapshot(v, t, position.k, &s);
+		find_place(v, t, base, &position, &s);
+		pf_trace_keep(v, t, base, &from, &position, &s);
 	}
 	pf_trace_read_slots(v, t, &s, &slots);
 	pc = s.pc + PF_LUAJIT_INSTRUCTION;
@@ -304,7 +311,7 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, struct po
 			v->skip = 0;
 		} else if (real) {
 			if (innermost)
-				lines = lines_at(v, t, &f, &position, &s);
+				lines = lines_at(v, t, &f, &position, &s, NULL);
 			else
 				lines.first = lines.last = f.id ? 0 : pf_luajit_line(v, &f, pc);
 			if (!pf_luajit_found(v, &f, &lines))
@@ -325,7 +332,7 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, struct po
 		if (s.base > 2)
 			pf_luajit_frames(v, base, pc, NULL);
 		else {
-			lines = lines_at(v, t, &f, &position, &s);
+			lines = lines_at(v, t, &f, &position, &s, NULL);
 			pf_luajit_frames(v, base, pc, &lines);
 		}
 		return;
@@ -334,7 +341,7 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, struct po
 		if (s.base > 2)
 			lines.first = lines.last = pf_luajit_line(v, &f, pc);
 		else
-			lines = lines_at(v, t, &f, &position, &s);
+			lines = lines_at(v, t, &f, &position, &s, NULL);
 		if (!pf_luajit_found(v, &f, &lines))
 			return;
 	} else if (!v->skip) {
@@ -444,7 +451,7 @@ static int in_interpreter(struct pf_luajit_view *v)
 int pf_luajit_trace(struct pf_luajit_view *v, uint64_t trace_base)
 {
 	const struct pf_luajit_lines unknown = {0, 0};
-	struct position at = {.offset = AT_EXIT};
+	struct pf_trace_position at = {.offset = AT_EXIT};
 	struct pf_trace t;
 
 	if (trace_base && find_trace(v, &t, &at.offset)) {

@@ -311,6 +311,7 @@ struct pf_trace_stretch pf_trace_lines_at(const struct pf_luajit_view *v, const 
 	size = size - begins + PF_TRACE_MARK < READ_MOST ? size - begins + PF_TRACE_MARK : READ_MOST;
 	if (!pf_luajit_read(v, code, t->code + begins - PF_TRACE_MARK, size) || !pf_trace_is_mark(code))
 		return lines;
+	v->memo->marked = 1;
 	for (uint64_t i = PF_TRACE_MARK; i + PF_TRACE_MARK <= size; i += PF_TRACE_OFFSET) {
 		struct pf_trace_stretch line = {.all = {0, 0}};
 
@@ -343,6 +344,7 @@ uint32_t pf_trace_marks(const struct pf_luajit_view *v, const struct pf_trace *t
 				continue;
 			marks++;
 			*before += begins + i <= offset;
+			v->memo->marked = 1;
 		}
 	}
 	return marks;

@@ -1,0 +1,112 @@
+--- Measures what a profiler's signal handler costs: `make bench-profile`, or luajit bench/handler.lua in the environment of
+-- `make env`.
+--
+-- A compiled loop has one page fault in each iteration, so the samples need no timer, whose interrupts would cost most and vary
+-- most. Each way runs in turns, in an order that is shuffled again each round. A row is the CPU time of one event by the minima
+-- of all rounds, without that of the plain runs:
+--
+--     kernel    the event writes into a ring that is not read
+--     signal    the same, and a signal each time whose handler, in C, only counts: the floor of any profiler by signals
+--     perf      perf.profiler
+--
+-- The difference of the last two is the handler's own part: the stack, and its sum. BENCH_ROUNDS=31 rounds.
+local perf = require "perf"
+local kit = require "testkit"
+local ffi = require "ffi"
+
+local ROUNDS = tonumber(os.getenv "BENCH_ROUNDS") or 31
+local EVENTS, SIGTRAP, SIZE = 1000, 5, 4096
+
+ffi.cdef [[
+  void *mmap(void *, size_t, int, int, int, long);
+  int bench_drop(void *, size_t, int) __asm__("madvise");
+]]
+local at = ffi.cast("char *", ffi.C.mmap(nil, SIZE, 3, 0x22, -1, 0))
+local FAULT = "C.bench_drop(at, 4096, 4) at[0] = 1"
+
+-- A loop of this many lines, with a condition and a `goto` on each third of them.
+local function loop(lines)
+  local text = { "local C, at = ... return function(n) local i, x = 0, 1", "while i < n do i = i + 1" }
+  for k = 1, lines - 2, 3 do
+    text[#text + 1] = ("if i %% %d == 0 then goto l%d end"):format(k % 7 + 2, k)
+    text[#text + 1] = "x = (x * 7 + i) % 61"
+    text[#text + 1] = ("::l%d::"):format(k)
+  end
+  text[#text + 1] = FAULT .. " end return x end"
+  return assert(loadstring(table.concat(text, "\n"), "=loop"))(ffi.C, at)
+end
+
+-- Calls fn(n) in this many frames more.
+local function below(frames, fn)
+  local function down(left, n)
+    if left == 0 then return (fn(n)) end
+    local x = down(left - 1, n)
+    return x + 0
+  end
+  return function(n) return down(frames, n) end
+end
+
+local workloads = {
+  { "a loop of 3 lines", loop(2) },
+  { "the same, 20 frames deep", below(19, loop(2)) },
+  { "a loop of 165 lines", loop(164) },
+}
+
+-- The event alone; returns a function that ends it.
+local function bare(sigtrap)
+  local ev = assert(perf.open { event = "page-faults", sample_period = 1, sample_type = { "read" }, sigtrap = sigtrap,
+    remove_on_exec = sigtrap })
+  ev:map { pages = 128 }
+  ev:enable()
+  return function()
+    ev:disable()
+    ev:close()
+  end
+end
+
+local ways = {
+  { "plain", function() return function() end end },
+  { "kernel", function() return bare(false) end },
+  { "signal", function()
+    kit.count_signals(SIGTRAP)
+    local stop = bare(true)
+    return function()
+      stop()
+      kit.count_signals(SIGTRAP, false)
+    end
+  end },
+  { "perf", function()
+    local p = assert(perf.profiler { event = "page-faults", period = 1 })
+    assert(p:start())
+    return function() assert(p:stop().sample_count >= EVENTS) end
+  end },
+}
+
+local function shuffle(list)
+  for i = #list, 2, -1 do
+    local k = math.random(i)
+    list[i], list[k] = list[k], list[i]
+  end
+end
+
+print(("%d rounds of %d events; us of CPU time for each event"):format(ROUNDS, EVENTS))
+for _, workload in ipairs(workloads) do
+  local name, fn = workload[1], workload[2]
+  local least = {}
+  for _ = 1, 3 do fn(EVENTS) end -- compiles it
+  for _ = 1, ROUNDS do
+    shuffle(ways)
+    for _, way in ipairs(ways) do
+      local stop = way[2]()
+      fn(10)
+      local before = kit.clock_ns "thread"
+      fn(EVENTS)
+      local took = tonumber(kit.clock_ns "thread" - before)
+      stop()
+      least[way[1]] = math.min(least[way[1]] or math.huge, took)
+    end
+  end
+  local function us(way) return (least[way] - least.plain) / EVENTS / 1000 end
+  print(("  %-26s kernel %5.2f   signal %5.2f   perf %5.2f   the handler's own part %5.2f"):format(name, us "kernel", us "signal",
+    us "perf", us "perf" - us "signal"))
+end
