@@ -2,7 +2,7 @@
 # Installs the packages that a target needs and this machine lacks, on Debian and its relatives; on other systems it prints what
 # is missing and stops.
 #
-#   tools/setup.sh [-n] build|demo|test|nginx|demo-nginx|reports|nvim|rock|doc|analyze|bench|i386|backends-zipkin|backends-prometheus|vm-arm64|vm-amd64
+#   tools/setup.sh [-n] build|demo|test|nginx|demo-nginx|reports|nvim|rock|doc|analyze|distros|bench|i386|backends-zipkin|backends-prometheus|vm-arm64|vm-amd64
 #
 # It never removes a package (apt-get --no-remove), and does nothing if no package is missing. With -n it installs nothing: it
 # prints the packages, and the command to type.
@@ -12,7 +12,7 @@
 set -u
 dry=
 if [ "${1:-}" = -n ]; then dry=1; shift; fi
-purpose=${1:?build, demo, test, nginx, demo-nginx, reports, nvim, rock, doc, analyze, bench, i386, backends-zipkin, backends-prometheus, vm-arm64 or vm-amd64}
+purpose=${1:?build, demo, test, nginx, demo-nginx, reports, nvim, rock, doc, analyze, distros, bench, i386, backends-zipkin, backends-prometheus, vm-arm64 or vm-amd64}
 
 debian() { [ -e /etc/debian_version ] && command -v apt-get >/dev/null; }
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
@@ -94,6 +94,7 @@ command_or pkg-config "finds headers and libraries" pkg-config
 case $purpose in
 build | demo) interpreter "${LUA:-luajit}" ;;
 test) for l in ${PERF_LUAS:-luajit lua5.1 lua5.2 lua5.3 lua5.4}; do interpreter "$l"; done ;;
+distros) ;;
 *) luajit ;;
 esac
 case $purpose in
@@ -166,6 +167,9 @@ analyze)
         want "what is analyzed stands on it" $dev
     done
     ;;
+distros)
+    command_or debootstrap "makes the roots" debootstrap
+    ;;
 bench)
     lua_of 5.4
     want "another library, which is compared with this one" libpapi-dev
@@ -187,7 +191,7 @@ vm-arm64 | vm-amd64)
     nice_to_have clang "compiles its BPF programs" clang llvm
     ;;
 *)
-    echo "tools/setup.sh: build, demo, test, nginx, demo-nginx, reports, nvim, rock, doc, analyze, bench, i386, backends-zipkin, backends-prometheus, vm-arm64 or vm-amd64" >&2
+    echo "tools/setup.sh: build, demo, test, nginx, demo-nginx, reports, nvim, rock, doc, analyze, distros, bench, i386, backends-zipkin, backends-prometheus, vm-arm64 or vm-amd64" >&2
     exit 2
     ;;
 esac
@@ -236,10 +240,13 @@ echo "To be installed with apt-get:"
 printf '  %s\n' "${reasons[@]}"
 apt() {
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 \
-        -o Dpkg::Use-Pty=0 "$@"
+        -o Dpkg::Use-Pty=0 "$@" 9<&-
 }
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
+# One at a time, since apt-get update fails beside another one. The programs that a package starts do not keep the lock.
+exec 9<"$0"
+flock 9
 # One package source may be broken or unreachable while others work, so the installed packages decide.
 apt update >"$log" 2>&1 || echo "apt-get update failed; going on with the package lists that are here: $(grep -m 1 '^[EW]:' "$log")"
 lists=$(had)
