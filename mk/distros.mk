@@ -1,7 +1,10 @@
-.PHONY: test-distros test-distros-turn
+.PHONY: test-distros test-distros-root test-distros-turn
 
 test-distros: ## the build, the suite, the rock and an installation on other Debian releases: RELEASES="trixie sid"
 	@tools/distros.sh $(RELEASES)
 
 test-distros-turn: ## the same in about 15 minutes: one release, another each day, on luajit and lua5.4
 	@DISTRO_STEPS="demo doc install test user" DISTRO_SECONDS=720 PERF_LUAS="luajit lua5.4" tools/distros.sh turn
+
+test-distros-root: ## makes the root of that release, and nothing else
+	@DISTRO_STEPS=root tools/distros.sh turn

@@ -8,7 +8,8 @@
 # (~/.cache/lua-perf/roots). Each run works on a layer above it, which is thrown away. Needs root, 2 GB of disk for each release
 # and the network; takes about half an hour for each. Without root or the archive a release is skipped.
 #
-#   DISTRO_STEPS="demo doc test nginx user rock install flags optional"    the steps, in this order; all by default
+#   DISTRO_STEPS="demo doc test nginx user rock install flags optional"    the steps, in this order; all by default;
+#                                                                "root" makes the root, and nothing else
 #   DISTRO_SECONDS=720                                           after so many seconds the remaining steps are skipped
 #   PERF_LUAS="luajit lua5.4"                                    the interpreters of test and user
 #   PERF_TOTALS=FILE                                             gets "distros passed failed skipped", for .ci/run
@@ -39,7 +40,7 @@ if [ "$(id -u)" -ne 0 ]; then
     echo "distros: skipped: ${releases[*]} (only root can make roots)"
     totals
 fi
-command -v debootstrap >/dev/null || { apt-get -q update && apt-get -q install -y debootstrap; } >/dev/null 2>&1
+command -v debootstrap >/dev/null || tools/setup.sh distros
 if ! command -v debootstrap >/dev/null; then
     skip=${#releases[@]}
     echo "distros: skipped: ${releases[*]} (debootstrap is not here and cannot be installed)"
@@ -70,19 +71,21 @@ trap leave EXIT
 trap 'exit 1' INT TERM HUP
 
 # base RELEASE ARCHIVE: makes the root of a release, if it does not exist yet.
-base() {
-    local root=$roots/$1
+base() (
+    root=$roots/$1
+    exec 9>"$root.lock"
+    flock 9 # another run may be making it
     [ ! -e "$root/.complete" ] || return 0
     rm -rf --one-file-system "$root"
     mkdir -p "$root"
     echo "$1: debootstrap"
-    debootstrap --variant=minbase --include=git,make,ca-certificates "$1" "$root" "$2" >"$root.log" 2>&1 || {
+    debootstrap --variant=minbase --include=git,make,ca-certificates "$1" "$root" "$2" >"$root.log" 2>&1 9>&- || {
         tail -n 5 "$root.log"
         return 1
     }
     cp /etc/apt/apt.conf.d/*proxy* "$root/etc/apt/apt.conf.d/" 2>/dev/null
     touch "$root/.complete"
-}
+)
 
 # Mounts a layer above the root, with this tree's last commit in /root/lua-perf. Other users cannot enter /root, as on a new
 # machine.
@@ -184,10 +187,16 @@ for release in "${releases[@]}"; do
         echo "$release: skipped (no archive that has it can be reached)"
         continue
     fi
-    if base "$release" "$from" && enter "$release"; then
+    if ! base "$release" "$from"; then
+        echo "$release: its root directory could not be made"
+        fail=$((fail + 1))
+    elif [ "${steps[*]}" = root ]; then
+        echo "$release: the root is ready"
+        pass=$((pass + 1))
+    elif enter "$release"; then
         for s in "${steps[@]}"; do "do_$s" "$release"; done
     else
-        echo "$release: its root directory could not be made"
+        echo "$release: its root directory could not be entered"
         fail=$((fail + 1))
     fi
     leave
