@@ -8,10 +8,10 @@ FUZZ_C    := $(wildcard spec/fuzz/*_fuzz.c)
 FUZZ_O    := $(patsubst spec/fuzz/%.c,$(BUILD)/fuzz/%.o,$(filter-out $(FUZZ_C),$(wildcard spec/fuzz/*.c)))
 FUZZ_BIN  := $(FUZZ_C:spec/fuzz/%.c=$(BUILD)/fuzz/%)
 
-.PHONY: fuzz fuzz-short fuzz-run
+.PHONY: fuzz fuzz-short fuzz-run $(FUZZ_BIN:%=%.run)
 
 fuzz: ## the parsers of rings, records, files and names under sanitizers: FUZZ_RUNS=1000000 FUZZ_ROUNDS=100000 FUZZ_SEED=1
-	@$(MAKE) --no-print-directory SAN=1 fuzz-run
+	@$(MAKE) --no-print-directory -k -j2 -Otarget SAN=1 fuzz-run
 	@FUZZ_ROUNDS=$(FUZZ_ROUNDS) FUZZ_SEED=$(FUZZ_SEED) SUITE_TIMEOUT=36000 SAN_LUAS=luajit SUITE_NAME=fuzz CC="$(CC)" tools/san.sh spec/fuzz
 
 fuzz-short: ## the same, briefly
@@ -23,9 +23,10 @@ $(FUZZ_BIN): %: %.o $(FUZZ_O) $(BUILD)/core/libcore.a
 	@echo "  LD    $@"
 	@$(CC) -pthread $(SAN_FLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lm
 
-fuzz-run: $(FUZZ_BIN)
-	@set -e; for f in $(FUZZ_BIN); do \
-	   ASAN_OPTIONS=$${ASAN_OPTIONS:-allocator_may_return_null=0} $$f $(FUZZ_RUNS) $(FUZZ_SEED); \
-	   [ -z "$$PERF_TOTALS" ] || echo "$${f##*/} 1 0 0" >>"$$PERF_TOTALS"; done
+# The programs run side by side, each with its output in one piece.
+fuzz-run: $(FUZZ_BIN:%=%.run)
+$(FUZZ_BIN:%=%.run): %.run: %
+	@ASAN_OPTIONS=$${ASAN_OPTIONS:-allocator_may_return_null=0} $< $(FUZZ_RUNS) $(FUZZ_SEED)
+	@[ -z "$$PERF_TOTALS" ] || echo "$(<F) 1 0 0" >>"$$PERF_TOTALS"
 
 -include $(wildcard $(BUILD)/fuzz/*.d)
