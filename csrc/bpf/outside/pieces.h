@@ -277,6 +277,9 @@ __noinline __u64 put_from(__u32 kind, __u64 address, __u64 size, __u64 own)
 	if (at >= WINDOWS_AT || size > PF_SNAPSHOT_PIECE)
 		return 0;
 	to = s->bytes + at + sizeof(struct pf_piece);
+	asm volatile("" : "+r"(size)); /* Linux 6.1's verifier loses its bounds */
+	if (size > PF_SNAPSHOT_PIECE)
+		return 0;
 	if (own ? bpf_probe_read_kernel(to, size, (char *)s + (own & (OFFSETS - 1))) : bpf_probe_read_user(to, size, (void *)address))
 		return 0;
 	return add_piece(s, kind, address, size, at);

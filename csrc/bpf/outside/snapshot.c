@@ -236,8 +236,10 @@ static __always_inline void find_objects(struct scratch *s, int puc)
 /* Append the objects to the other pieces. */
 static __always_inline void append_objects(struct scratch *s)
 {
-	const __u64 size = s->objects - MOST_BYTES, used = s->s.used;
+	const __u64 used = s->s.used;
+	__u64 size = s->objects - MOST_BYTES;
 
+	asm volatile("" : "+r"(size)); /* as in put_from */
 	s->s.changing = used;
 	if (size == 0)
 		return;
