@@ -115,6 +115,25 @@ describe("the page of perf.compare in a browser", function()
       result.push(text("subtitle").includes("y".repeat(400)), document.documentElement.scrollWidth <= innerWidth);]]))
   end)
 
+  -- The story: with 100 candidates the page was 9,300 pixels high, and had its axis only at the bottom.
+  it("keeps the axis in view above many candidates", function()
+    local many = comparison()
+    for i = 1, 20 do
+      local name = "candidate " .. i
+      many.names[#many.names + 1], many.batch[name] = name, 9
+      many.wall.candidates[name] = many.wall.candidates.same
+      many[1].candidates[name] = many[1].candidates.same
+    end
+    local r = run(many, "Comparison", [[
+      const [ruler, svg] = document.querySelectorAll("svg"), top = () => Math.round(ruler.getBoundingClientRect().top);
+      const texts = e => [...e.children].filter(c => c.tagName === "text").map(c => c.textContent).join(" ");
+      const axis = () => texts(ruler.firstChild);
+      window.scrollTo(0, 1200);
+      result.push(top(), axis() === texts(svg.firstChild) && axis() !== "");
+      key("o"); result.push(axis(), document.querySelectorAll("svg").length);]])
+    assert.same({ "0", "true", "first run run 30", "2" }, r)
+  end)
+
   it("draws a benchmark of a single run", function()
     local s = { n = 1, batch = 1, overhead = { wall = 0 }, wall = stats_of({ 5 }, { label = "wall", unit = "ns" }),
       { label = "cycles", n = 0, why = "no counters", values = {} } }

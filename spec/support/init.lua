@@ -25,6 +25,9 @@ if os.getenv("PERF_SAN") then
   kit.setenv("ASAN_OPTIONS", (os.getenv("ASAN_OPTIONS") or "") .. ":detect_leaks=0")
 end
 
+-- Specs see the same text whether busted writes to a terminal or not.
+require "perf.base.format".destination = false
+
 -- Descriptors are counted, so only specs may open them. event/prewarm_spec.lua uses a separate process.
 kit.setenv("PERF_KEEP", "0")
 

@@ -31,12 +31,12 @@ static int l_keys_end(lua_State *L)
 	return 0;
 }
 
-/* core.terminal_size(): the rows and columns of stdout, 0 if they are unknown. */
+/* core.terminal_size([fd]): the rows and columns of the terminal of a descriptor, by default of stdout; 0 if they are unknown. */
 static int l_size(lua_State *L)
 {
 	int rows, columns;
 
-	pf_keys_size(&rows, &columns);
+	pf_keys_size((int)luaL_optinteger(L, 1, 1), &rows, &columns);
 	lua_pushinteger(L, rows);
 	lua_pushinteger(L, columns);
 	return 2;

@@ -120,11 +120,11 @@ void pf_keys_end(void)
 	atomic_flag_clear(&taken);
 }
 
-void pf_keys_size(int *rows, int *columns)
+void pf_keys_size(int fd, int *rows, int *columns)
 {
 	struct winsize size = {.ws_row = 0};
 
-	ioctl(OUT, TIOCGWINSZ, &size);
+	ioctl(fd, TIOCGWINSZ, &size);
 	*rows = size.ws_row;
 	*columns = size.ws_col;
 }

@@ -29,8 +29,9 @@ local function overview()
   for _, row in ipairs(modules) do rows[#rows + 1] = row end
   local names = {}
   for _, class in ipairs(classes) do names[#names + 1] = class.class end
-  return format.align(rows) .. "\n\nClasses: " .. table.concat(names, ", ")
+  local last = "\n\nClasses: " .. table.concat(names, ", ")
     .. '\n\nperf.help "measure" shows the arguments of a function, perf.help "Event" or perf.help(object) the methods of a class.'
+  return format.align(rows) .. format.folded(last)
 end
 
 -- Append rows {name, type, text} of fields or options as lines.
@@ -43,7 +44,13 @@ local function add_rows(lines, indent, rows)
   end
   for _, row in ipairs(rows) do add(row, "") end
   for _, row in ipairs(all) do
-    format.wrap(lines, indent .. row[1] .. (" "):rep(width - #row[1] + 2), row[2], WIDTH)
+    local columns = math.min(WIDTH, format.columns() or WIDTH)
+    if columns < width + 30 then
+      lines[#lines + 1] = indent .. row[1]
+      format.wrap(lines, indent .. "  ", row[2], columns)
+    else
+      format.wrap(lines, indent .. row[1] .. (" "):rep(width - #row[1] + 2), row[2], columns)
+    end
   end
 end
 
@@ -80,7 +87,7 @@ local function by_name(name)
   local found = {}
   each_row(function(_, row, full)
     if name == row[1] or name == full or "perf." .. name == full or name == full:gsub(":", ".") then
-      found[#found + 1] = full .. row[2] .. "\n  " .. row[3]
+      found[#found + 1] = full .. row[2] .. "\n" .. format.folded("  " .. row[3])
       add_rows(found, "    ", options[full] or {})
     end
     known[#known + 1] = row[1]

@@ -46,7 +46,7 @@ M["perf.cache_profiler"] = M["perf.hardware_profiler"]
 M["perf.features"] = { { "refresh", "boolean", "true to determine them again", default = false } }
 M["DoctorReport:text"] = {
   { "colour", "boolean", "true for a terminal", default = false },
-  { "width", "integer", "columns", default = 100, least = 1 },
+  { "width", "integer", "columns (default: those of the terminal, 100 at most)", least = 1 },
 }
 
 -- Events -------------------------------------------------------------------------------------------------------------

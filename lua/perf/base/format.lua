@@ -1,9 +1,59 @@
 -- Numbers and tables as text.
+local core = require "perf.core"
 local pairs_of = require "perf.base.pairs"
+local utf8 = require "perf.base.utf8"
 
 local M = {}
 
 local WIDTH, LONG = 100, 60 -- columns of notes; characters of a reason in its row
+local LEAST = 20 -- columns: a narrower terminal counts as this wide
+
+-- The descriptor to which the text will be written; false for a file. If it is a terminal, lines are as short as its width.
+M.destination = 1
+
+-- The columns of the terminal for which text is made; nil without one.
+function M.columns()
+  local _, columns = core.terminal_size(M.destination or -1)
+  return columns > 0 and math.max(LEAST, columns) or nil
+end
+
+-- Call make(...) for a text that is written to another descriptor.
+-- @param destination as M.destination
+-- @return its result
+function M.text_for(destination, make, ...)
+  local before = M.destination
+  M.destination = destination
+  local ok, text = pcall(make, ...)
+  M.destination = before
+  if not ok then error(text, 0) end
+  return text
+end
+
+local character = "[%z\1-\127\194-\244][\128-\191]*"
+
+-- The last n characters of a text.
+local function last(text, n)
+  if not text:find "[\128-\255]" then return text:sub(-n) end
+  local all = {}
+  for c in text:gmatch(character) do all[#all + 1] = c end
+  return table.concat(all, "", math.max(1, #all - n + 1))
+end
+
+-- Shorten a name to n characters: a path loses its first directories, another text its middle.
+function M.shorten(text, n)
+  if #text <= n then return text end
+  if n < 8 then return utf8.cut(text, n) end
+  local slash = text:match ".*()/"
+  if slash then
+    local before = text:sub(1, slash):match ".*()%s" or 0
+    local head, directories, tail = text:sub(1, before), text:sub(before + 1, slash), text:sub(slash + 1)
+    local room = n - #head - #tail - 3
+    if room > 0 then return head .. "..." .. last(directories, room) .. tail end
+    return M.shorten(head .. tail, n)
+  end
+  local left = math.floor((n - 3) / 2)
+  return utf8.cut(text, left) .. "..." .. last(text, n - 3 - left)
+end
 
 -- All digits of a 64-bit value: a number, a 64-bit cdata or a "0x" string.
 function M.digits(v)
@@ -53,22 +103,112 @@ function M.wrap(lines, first, text, width)
   lines[#lines + 1] = line
 end
 
--- Rows of cells as aligned text.
--- @param rows array of arrays of strings
--- @param right set of columns to align right: {[1]=true}
-function M.align(rows, right)
-  local width, lines = {}, {}
-  right = right or {}
+-- Remove a column. A heading "%" beside it gets its heading too.
+local function remove(rows, column)
+  local head, beside = rows[1][column], rows[1][column + 1]
+  if beside == "%" and head ~= "" then rows[1][column + 1] = head .. " %" end
+  for _, row in ipairs(rows) do
+    if row[column] then row[column] = "" end
+  end
+end
+
+local function widths_of(rows)
+  local width, sum = {}, -2
   for _, row in ipairs(rows) do
     for i, cell in ipairs(row) do width[i] = math.max(width[i] or 0, #cell) end
   end
+  for _, w in ipairs(width) do sum = sum + (w > 0 and w + 2 or 0) end
+  return width, sum
+end
+
+-- The widest column that is not aligned to the right.
+local function widest(width, right)
+  local found
+  for i, w in ipairs(width) do
+    if not right[i] and w > (found and width[found] or 0) then found = i end
+  end
+  return found
+end
+
+local function shortened(cell, n, cut)
+  if #cell <= n then return cell end
+  return cut and utf8.cut(cell, n - 3) .. "..." or M.shorten(cell, n)
+end
+
+-- The widths to which the first n steps shorten columns, and whether the table is narrow enough then.
+local function settle(rows, steps, n, columns)
+  local width, sum = widths_of(rows)
+  local limits = {}
+  for k = 1, n do
+    local column, least = steps[k][1], steps[k][2]
+    local over, w = sum - columns, width[column] or 0
+    if least > 0 and over > 0 and w > least then
+      limits[column] = math.max(least, w - over)
+      sum, width[column] = sum - w + limits[column], limits[column]
+    end
+  end
+  return limits, sum <= columns
+end
+
+-- Make a table as narrow as the terminal.
+-- @param steps as for `align`
+-- @return rows of its own, and the columns' widths
+local function narrowed(rows, right, steps, columns)
+  local copies, limits, cut = {}, {}, {}
+  for n, row in ipairs(rows) do
+    copies[n] = {}
+    for i, cell in ipairs(row) do copies[n][i] = cell end
+  end
+  steps = steps or { { widest((widths_of(rows)), right), 8 } }
+  for n, step in ipairs(steps) do
+    if step[2] == 0 then remove(copies, step[1]) end
+    cut[step[1]] = step.cut
+    local fits
+    limits, fits = settle(copies, steps, n, columns)
+    if fits then break end
+  end
+  for column, n in pairs_of(limits) do
+    for _, row in ipairs(copies) do
+      if row[column] then row[column] = shortened(row[column], n, cut[column]) end
+    end
+  end
+  return copies, (widths_of(copies))
+end
+
+-- Rows of cells as aligned text.
+-- @param rows array of arrays of strings
+-- @param right set of columns to align right: {[1]=true}
+-- @param steps how the table is made as narrow as the terminal, done in this order until it is narrow enough: {column, the least
+-- width to which its cells are shortened; 0: it is left out; cut=true: cells lose their end}. By default the widest is shortened.
+function M.align(rows, right, steps)
+  local width, sum = widths_of(rows)
+  local lines, columns = {}, M.columns()
+  right = right or {}
+  local narrow = columns and sum > columns
+  if narrow then rows, width = narrowed(rows, right, steps, columns) end
   for n, row in ipairs(rows) do
     local cells = {}
     for i, cell in ipairs(row) do
       local pad = (" "):rep(width[i] - #cell)
-      cells[i] = right[i] and pad .. cell or cell .. pad
+      if width[i] > 0 or not narrow then cells[#cells + 1] = right[i] and pad .. cell or cell .. pad end
     end
     lines[n] = table.concat(cells, "  "):match "^.*%S" or ""
+  end
+  return table.concat(lines, "\n")
+end
+
+-- Wrap the lines of a text that are wider than the terminal.
+function M.folded(text)
+  local columns = M.columns()
+  if not columns then return text end
+  local lines = {}
+  for line in (text .. "\n"):gmatch "([^\n]*)\n" do
+    if #line <= columns then
+      lines[#lines + 1] = line
+    else
+      local indent = line:match "^ *"
+      M.wrap(lines, #indent < columns / 2 and indent or "", line, columns)
+    end
   end
   return table.concat(lines, "\n")
 end
@@ -130,8 +270,9 @@ end
 
 -- The reason why an entry has no value, for its row: of a long one only the beginning, since `remarks` has all of it.
 function M.reason(e)
-  local why = e.why or ""
-  return #why > LONG and why:match "^(..-)%s*[;(]" or why
+  local why, columns = e.why or "", M.columns()
+  local room = columns and math.min(LONG, columns - 40) or LONG
+  return #why > room and why:match "^(..-)%s*[;(]" or why
 end
 
 -- The notes of all entries, and the long reasons; a note that applies to several entries is printed once.
@@ -174,9 +315,9 @@ function M.counts(entries, wall_ns, source, metrics)
     local value, unit, label, note = M.cells(e, metrics)
     rows[i] = { "  " .. value, unit, label, note }
   end
-  local text = M.align(rows, { true })
+  local text = M.align(rows, { true }, { { 4, 16, cut = true }, { 4, 0 }, { 3, 12 } })
   local from = source == "rusage" and "   (from the kernel's accounting: perf_event_open is refused here)" or ""
-  return text .. M.remarks(entries) .. ("\n\n  %s elapsed%s"):format(M.ns(wall_ns), from)
+  return text .. M.folded(M.remarks(entries) .. ("\n\n  %s elapsed%s"):format(M.ns(wall_ns), from))
 end
 
 return M

@@ -62,6 +62,14 @@ local function call_site()
   return where, name, method
 end
 
+local kinds = { table = true, ["function"] = true, userdata = true, thread = true, cdata = true }
+
+-- A message without addresses ("table: 0x55d23b3eb270") and zero bytes, which values in it may have.
+local function plain(message)
+  message = message:gsub("%f[%a](%a+): 0x%x+", function(kind) return kinds[kind] and kind end)
+  return (message:gsub("%z", "\\0"))
+end
+
 -- Raise an error about an argument of the public function that was called.
 -- @string message the mistake, with the offending name
 -- @int[opt=1] arg the argument's number; 0 for an operand, whose operator is the name, or for a message that is about no argument
@@ -74,7 +82,7 @@ function M.raise(message, arg, name)
     name = name or called
     message = ("bad argument%s%s (%s)"):format(number, name and " to '" .. name .. "'" or "", message)
   end
-  error(where .. message, 0)
+  error(where .. plain(message), 0)
 end
 
 -- Raise the error that a function of perf was called with a colon.
@@ -93,7 +101,7 @@ function M.raise_in_method(name, message, arg)
   if name then
     message = (arg == 0 and "calling '%s' on bad self (%s)" or "bad argument #" .. arg .. " to '%s' (%s)"):format(name, message)
   end
-  error(where .. message, 0)
+  error(where .. plain(message), 0)
 end
 
 -- The argument's number and the message of an error that `raise` or the C API's luaL_argerror made; or nil.

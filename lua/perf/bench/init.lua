@@ -17,12 +17,14 @@
 -- much). So of 100 comparisons of a function with itself, 99 or more show no difference in any of their rows. The interval beside
 -- a ratio is the 95 % interval of this one ratio.
 -- @module perf.bench
+local late = require "perf.base.late"
 local pairs_of = require "perf.base.pairs"
 local argument = require "perf.base.argument"
 local find = require "perf.counts".find
 local json = require "perf.base.json"
 local measure = require "perf.measure"
 local checks = require "perf.api.check"
+local printed = require "perf.base.printed"
 local run = require "perf.bench.run"
 local stats = require "perf.bench.statistics"
 local text = require "perf.bench.report"
@@ -103,7 +105,7 @@ local function summarize(sample)
   row.label, row.unit, row.why, row.note = sample.label, sample.unit, sample.why, sample.note
   row.values = sample.known
   if sample.share < 1 then row.share = sample.share end
-  return row
+  return printed.table(row)
 end
 
 -- The indexes of a list's events; index 0 is the wall time.
@@ -142,13 +144,13 @@ function Stats:json() return json.encode(self:totable()) end
 -- @tparam[opt] string path the file; without it the page is returned
 -- @tparam[opt] table options
 -- @treturn string|boolean the page, or true @fails if the file cannot be written
-function Stats:html(path, opts) return require "perf.bench.page".write("Stats", self, path, opts) end
+function Stats:html(path, opts) return late "perf.bench.page".write("Stats", self, path, opts) end
 
 --- Write it into a file: a name that ends in .html or .json selects the format. They are what `html` and `json` return.
 -- @tparam string path
 -- @treturn boolean true @fails if the file cannot be written
 -- @raise for an unknown ending
-function Stats:save(path) return require "perf.bench.page".save(self, path) end
+function Stats:save(path) return late "perf.bench.page".save(self, path) end
 
 argument.check_methods(Stats, "Stats", "totable json html save", Stats_class)
 
@@ -340,20 +342,20 @@ function Comparison:json() return json.encode(self:totable()) end
 -- @tparam[opt] string path the file; without it the page is returned
 -- @tparam[opt] table options
 -- @treturn string|boolean the page, or true @fails if the file cannot be written
-function Comparison:html(path, opts) return require "perf.bench.page".write("Comparison", self, path, opts) end
+function Comparison:html(path, opts) return late "perf.bench.page".write("Comparison", self, path, opts) end
 
 --- Write it into a file: a name that ends in .html or .json selects the format. They are what `html` and `json` return.
 -- @tparam string path
 -- @treturn boolean true @fails if the file cannot be written
 -- @raise for an unknown ending
-function Comparison:save(path) return require "perf.bench.page".save(self, path) end
+function Comparison:save(path) return late "perf.bench.page".save(self, path) end
 
 argument.check_methods(Comparison, "Comparison", "rule totable json html save", Comparison_class)
 
 -- One row: the statistics of every candidate, and its comparison with the baseline.
 local function row_from(names, samples, differences)
   local first = samples[names[1]]
-  local row = { label = first.label, unit = first.unit, note = first.note, candidates = {} }
+  local row = printed.table { label = first.label, unit = first.unit, note = first.note, candidates = printed.table {} }
   for i, name in ipairs(names) do
     local sample = samples[name]
     local v = summarize(sample)

@@ -6,6 +6,8 @@ local unicode = require "perf.base.utf8"
 
 local M = {}
 
+local STRIPS = 80 -- columns of a terminal that shows distributions
+
 local abs, floor = math.abs, math.floor
 
 -- A number with four significant digits: 1.234, 12.34, 123.4, 1234.
@@ -81,13 +83,15 @@ local function share_note(row, notes)
   end
 end
 
-local function finish(lines, rows, right, pictures, notes)
+local function finish(lines, rows, right, pictures, notes, steps)
   lines[#lines + 1] = ""
-  lines[#lines + 1] = format.align(rows, right)
-  local picture = strips.text(pictures)
+  for i, line in ipairs(lines) do lines[i] = format.folded(line) end
+  lines[#lines + 1] = format.align(rows, right, steps)
+  local columns = format.columns()
+  local picture = (not columns or columns >= STRIPS) and strips.text(pictures, columns)
   if picture then lines[#lines + 1] = "\n" .. picture end
   if #notes > 0 then lines[#lines + 1] = "" end
-  for _, note in ipairs(notes) do lines[#lines + 1] = note end
+  for _, note in ipairs(notes) do lines[#lines + 1] = format.folded(note) end
   return table.concat(lines, "\n")
 end
 
@@ -115,7 +119,8 @@ function M.bench(s, utf8)
   if s.n < 6 then
     notes[#notes + 1] = ("%d runs are too few for 95 %%: the interval is from the smallest to the largest value"):format(s.n)
   end
-  return finish({ M.head_of_bench(s) }, rows, { false, true, true, true, true, true, true }, pictures, notes)
+  return finish({ M.head_of_bench(s) }, rows, { false, true, true, true, true, true, true }, pictures, notes,
+    { { 4, 0 }, { 6, 0 }, { 7, 0 }, { 5, 0 }, { 3, 0 }, { 1, 8 } })
 end
 
 -- Returns a line about the runs.
@@ -204,7 +209,8 @@ function M.compare(c, utf8)
   end
   notes[#notes + 1] = M.near_zero(least)
   notes[#notes + 1] = c:rule()
-  return finish({ M.head_of_compare(c) }, rows, right, pictures, notes)
+  return finish({ M.head_of_compare(c) }, rows, right, pictures, notes,
+    two and { { 5, 0 }, { 6, 10, cut = true }, { 1, 8 }, { 6, 0 } } or nil)
 end
 
 return M

@@ -66,8 +66,9 @@ function M.add(lines, title, candidates, show, utf8)
 end
 
 -- The lines as text. format.align would count the bytes of the blocks, which are all as wide as the others.
+-- @tparam[opt] integer columns of the terminal: a longer line loses what is left out
 -- @treturn string nil if there are none
-function M.text(lines)
+function M.text(lines, columns)
   if #lines == 0 then return nil end
   local width, texts = {}, {}
   for _, cells in ipairs(lines) do
@@ -79,6 +80,8 @@ function M.text(lines)
       local pad = i == 4 and "" or (" "):rep(width[i] - #cell)
       if width[i] > 0 then parts[#parts + 1] = i == 3 and pad .. cell or cell .. pad end
     end
+    local used = #table.concat(parts, "  ") - 2 * select(2, cells[4]:gsub("\226", ""))
+    if columns and used > columns and cells[6] ~= "" then parts[#parts] = nil end
     texts[n] = table.concat(parts, "  "):match "^.*%S"
   end
   return table.concat(texts, "\n")

@@ -105,13 +105,18 @@ end
 -- @bool first whether it needs a heading
 function M.interval(result, first)
   local named = result.parts[1] and result.parts[1].name
-  local lines = {}
-  if first then lines[1] = ("#%15s %s%18s %-4s event\n"):format("time", named and (" "):rep(17) or "", "counts", "unit") end
+  local lines, columns = {}, format.columns()
+  if first and columns and columns < 60 then
+    lines[1] = "# time counts unit event\n"
+  elseif first then
+    lines[1] = ("#%15s %s%18s %-4s event\n"):format("time", named and (" "):rep(17) or "", "counts", "unit")
+  end
   each_row(result, function(part, e, m)
     local value, unit, label, note = format.cells(e, m)
     if e.unsupported and not first then note = "" end
     local line = ("%16.9f %s%18s %-4s %-28s %s"):format(result.at, named and ("%-16s "):format(part.name) or "", value, unit,
       label, note)
+    if columns and #line > columns then line = line:gsub(" +", " "):gsub("^ ", ""):sub(1, columns) end
     lines[#lines + 1] = line:match "^.*%S" .. "\n"
   end)
   return table.concat(lines)
@@ -125,14 +130,15 @@ local function table_of_parts(result)
     rows[#rows + 1] = { "  " .. part.name, value, unit, label, note }
     all[i] = all[i] or e
   end)
-  return format.align(rows, { false, true }) .. format.remarks(all) .. ("\n\n  %s elapsed"):format(format.ns(result.wall_ns))
+  local text = format.align(rows, { false, true }, { { 5, 16, cut = true }, { 5, 0 }, { 4, 12 }, { 1, 8 } })
+  return text .. format.folded(format.remarks(all) .. ("\n\n  %s elapsed"):format(format.ns(result.wall_ns)))
 end
 
 -- The table of a result.
 -- @string title what was counted
 -- @bool verbose also the times
 function M.table(result, title, verbose)
-  local lines = { "", title .. ":", "", "", "" }
+  local lines = { "", format.folded(title .. ":"), "", "", "" }
   for _, part in ipairs(result.parts) do
     local c = counts_of(part, result.wall_ns)
     if not part.name then lines[4] = tostring(c) end

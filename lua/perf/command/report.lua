@@ -5,6 +5,7 @@ local copy = require "perf.base.copy"
 local formats = require "perf.profile.report.formats"
 local keys = require "perf.base.keys"
 local input = require "perf.command.input"
+local tables = require "perf.base.format"
 local terminal = require "perf.command.terminal"
 
 local M = {}
@@ -98,6 +99,7 @@ end
 
 local function print_tables(list, opts, before)
   local parts = {}
+  if opts.output then tables.destination = false end
   for i, prof in ipairs(list) do parts[i] = text_of(prof, opts, before and before[i]) end
   local text = table.concat(parts, "\n\n\n") .. "\n"
   if opts.output then

@@ -61,7 +61,7 @@ function modes.record(opts)
     if path and not (opts.quiet and path == opts.output) then
       io.stderr:write(("[ luaperf: %s of %s in %s ]\n"):format(format.count(prof.sample_count, "sample"), prof.event, path))
     end
-    if opts.verbose and not opts.quiet then io.stderr:write(tostring(prof), "\n") end
+    if opts.verbose and not opts.quiet then io.stderr:write(format.text_for(2, tostring, prof), "\n") end
   end
 end
 
@@ -72,16 +72,16 @@ function modes.stat(opts)
   local c, counts = counts_read.begin(set.meter, set.layout, set.words), nil
   return function() counts = counts or counts_read.finish(set.meter, c) end, function()
     if not opts.output then
-      if not opts.quiet then io.stderr:write("\n", tostring(counts), "\n") end
+      if not opts.quiet then io.stderr:write("\n", format.text_for(2, tostring, counts), "\n") end
       return
     end
     local json = opts.output:find "%.json$"
     local ok, why = file.write(opts.place, function(put)
-      put((json and counts:json() or tostring(counts)) .. "\n")
+      put((json and counts:json() or format.text_for(false, tostring, counts)) .. "\n")
     end)
     if not ok then
       terminal.error(why)
-      io.stderr:write(tostring(counts), "\n")
+      io.stderr:write(format.text_for(2, tostring, counts), "\n")
     end
   end
 end

@@ -5,6 +5,7 @@
 -- included. Other programs are counted from their exec on.
 local attempt = require "perf.base.attempt"
 local core = require "perf.core"
+local format = require "perf.base.format"
 local options = require "perf.command.options"
 local counters = require "perf.command.counters"
 local counting = require "perf.command.counting"
@@ -183,12 +184,19 @@ local function count_all(results, runs, opts, events, words, here)
   end
 end
 
+-- The descriptor of the terminal for which the tables are made, as format.destination.
+local function destination(output)
+  if not output then return 2 end
+  return output == "-" and 1
+end
+
 local function count(opts, words, here)
   local wrong = mistake(opts, words)
   if not wrong and opts.cpus then opts.on, wrong = cpus_of(opts.cpus) end
   if wrong then return nil, wrong, "USAGE" end
   if opts.separator == "\\t" then opts.separator = "\t" end -- as perf does
   try(run.exists(words[1]))
+  format.destination = destination(opts.output)
   wrong = wrong_ending(opts.output)
   if wrong then return nil, wrong, "USAGE" end
   local events, added = events_of(opts)

@@ -156,10 +156,10 @@ end
 -- @param[opt] prof nil: there is none yet
 -- @int rows of the terminal; 0: unknown
 function Screen:text(prof, rows)
-  if self.help then return HELP end
+  if self.help then return format.folded(HELP) end
   if not prof then return status(self) .. "\n\nthe first interval has not ended yet" end
   local top = prof:top()
-  local above = ("%s\n%s\n%s\n\n"):format(report.title(top), M.summary(prof), status(self))
+  local above = ("%s\n%s\n%s\n\n"):format(report.title(top), format.folded(M.summary(prof)), format.folded(status(self)))
   local list = top[self.table]
   if #list == 0 then return above .. (self.table == "zones" and "no zones" or "no samples") end
   local room = rows > 0 and rows - select(2, above:gsub("\n", "")) - 3 or report.SHOWN -- the heading, the rest, the last row

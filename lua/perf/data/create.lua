@@ -1,6 +1,7 @@
 -- Writing a perf.data file: see `perf.data.create`.
 local argument = require "perf.base.argument"
 local late = require "perf.base.late"
+local printed = require "perf.base.printed"
 local strict = require "perf.api.strict"
 local core = require "perf.core"
 local data_host = require "perf.data.host_features"
@@ -105,7 +106,8 @@ end
 -- the `lost` records
 function Writer:stats()
   local s = self._writer:state()
-  return {samples = s.samples, records = s.records, lost = s.lost_samples ~= 0 and s.lost_samples or s.lost, bytes = s.bytes}
+  return printed.table {samples = s.samples, records = s.records, lost = s.lost_samples ~= 0 and s.lost_samples or s.lost,
+    bytes = s.bytes}
 end
 
 local function finish(w)

@@ -16,6 +16,7 @@
 -- @module perf.data
 local argument = require "perf.base.argument"
 local late = require "perf.base.late"
+local printed = require "perf.base.printed"
 local strict = require "perf.api.strict"
 local core = require "perf.core"
 local names = require "perf.data.event_names"
@@ -147,7 +148,7 @@ local function read_features(file)
     rawset(t, name, value)
     if msg then file.damaged[name] = msg end
     return value
-  end})
+  end, __tostring = printed.class.__tostring})
   for _, f in ipairs(core.data_features()) do
     if not f.raw then
       local value, msg = file._data:feature(f.name, ncpus(features))
@@ -159,7 +160,7 @@ local function read_features(file)
 end
 
 -- An entry of attrs also has the attr's own fields.
-local Attr = {__index = function(e, key) return rawget(e, "attr")[key] end}
+local Attr = {__index = function(e, key) return rawget(e, "attr")[key] end, __tostring = printed.class.__tostring}
 
 local function name_attr(e, name)
   e.name = name or e.name or names.of(e.attr)
@@ -242,9 +243,9 @@ function data.open(path)
   local raw, msg, code = core.data_open(path ~= "-" and path or nil)
   if not raw then return nil, path .. ": " .. msg, code end
   local state = raw:state()
-  local file = setmetatable({path = path, attrs = state.attrs, damaged = {}, _data = raw}, File)
+  local file = setmetatable({path = path, attrs = printed.table(state.attrs), damaged = printed.table {}, _data = raw}, File)
   file.features = read_features(file)
-  file.header = setmetatable(raw:header(), {__index = file.features})
+  file.header = setmetatable(raw:header(), {__index = file.features, __tostring = printed.class.__tostring})
   if file.features.arch then raw:arch(file.features.arch) end
   name_attrs(file)
   state.handler = function(rec)

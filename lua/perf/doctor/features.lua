@@ -180,7 +180,7 @@ end
 
 -- As text -------------------------------------------------------------------------------------------------------------
 
-local WIDE = 100
+local WIDE, NARROW = 100, 60 -- columns
 
 -- "all 25", or the names that exist and those that are missing.
 local function summary(t)
@@ -231,7 +231,10 @@ function Features.__tostring(f)
   rows[#rows + 1] = { "ioctl", summary(f.ioctl) }
   for _, name in ipairs(keys_of(f.modules)) do rows[#rows + 1] = { "library of " .. name, word(f.modules[name]) } end
   local lines = {}
-  for _, row in ipairs(rows) do format.wrap(lines, ("%-22s "):format(row[1]), row[2], WIDE) end
+  local width = math.min(WIDE, format.columns() or WIDE)
+  for _, row in ipairs(rows) do
+    format.wrap(lines, (width < NARROW and "%s  " or "%-22s "):format(row[1]), row[2], width)
+  end
   return table.concat(lines, "\n")
 end
 

@@ -4,6 +4,7 @@
 -- perf.doctor.build. A row's `ok` is true, false if something can be improved, nil if there is nothing to judge.
 local argument = require "perf.base.argument"
 local late = require "perf.base.late"
+local printed = require "perf.base.printed"
 local strict = require "perf.api.strict"
 local core = require "perf.core"
 local format = require "perf.base.format"
@@ -11,7 +12,7 @@ local host = require "perf.kernel.host"
 
 local M = {}
 
-local LABEL = 22
+local LABEL, WIDTH, NARROW = 22, 100, 60 -- columns; below NARROW, the detail is below the label
 
 local check_text = require "perf.api.check".options "DoctorReport:text"
 
@@ -30,12 +31,17 @@ local colours = { [true] = "\27[32m", [false] = "\27[31m" }
 -- @treturn string
 function Report:text(opts)
   opts = check_text(opts, 2)
-  local width, lines = opts.width, {}
+  local width, lines = opts.width or math.min(WIDTH, format.columns() or WIDTH), {}
   local better, capability = 0, false
   for _, row in ipairs(self) do
     local mark = marks[row.ok] or "-"
     local at = #lines + 1
-    format.wrap(lines, ("%3s  %-" .. LABEL .. "s "):format(mark, row.check), row.detail, width)
+    if width < NARROW then
+      lines[at] = ("%3s  %s"):format(mark, row.check)
+      format.wrap(lines, "     ", row.detail, width)
+    else
+      format.wrap(lines, ("%3s  %-" .. LABEL .. "s "):format(mark, row.check), row.detail, width)
+    end
     if opts.colour and row.ok ~= nil then
       lines[at] = lines[at]:gsub(mark, colours[row.ok] .. mark .. "\27[0m", 1)
     end
@@ -51,9 +57,9 @@ function Report:text(opts)
       .. "with a capability cannot be traced, so luaperf stat counts its start too.", width)
   end
   lines[#lines + 1] = ""
-  lines[#lines + 1] = better == 0 and "nothing to improve"
-    or ("%d of %d could be better: the lines with -> show how; run the commands as root"):format(better, #self)
-  table.insert(lines, 1, self.title)
+  format.wrap(lines, "", better == 0 and "nothing to improve"
+    or ("%d of %d could be better: the lines with -> show how; run the commands as root"):format(better, #self), width)
+  table.insert(lines, 1, format.folded(self.title))
   table.insert(lines, 2, "")
   return table.concat(lines, "\n")
 end
@@ -78,7 +84,7 @@ function M.doctor(...)
   local function add(check, ok, detail, fix)
     if type(fix) == "table" then fix = table.concat(fix, "\n") end
     if ok == true or fix == "" then fix = nil end
-    report[#report + 1] = { check = check, ok = ok, detail = detail, fix = fix }
+    report[#report + 1] = printed.table { check = check, ok = ok, detail = detail, fix = fix }
   end
   for _, part in ipairs { "access", "events", "limits", "build" } do
     for _, check in ipairs(late("perf.doctor." .. part)) do check(add) end

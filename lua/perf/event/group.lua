@@ -3,6 +3,7 @@
 -- @classmod Group
 local argument = require "perf.base.argument"
 local copy = require "perf.base.copy"
+local late = require "perf.base.late"
 local strict = require "perf.api.strict"
 local attempt = require "perf.base.attempt"
 local core = require "perf.core"
@@ -13,7 +14,7 @@ local read_records = require "perf.event.read_records"
 
 local M = {}
 
-local function names() return require "perf.names" end
+local function names() return late "perf.names" end
 
 local begin, begin_own, finish, snap = counts_read.begin, counts_read.try, counts_read.finish, counts_read.snap
 local try, refuse, catch = attempt.try, attempt.refuse, attempt.catch

@@ -5,6 +5,7 @@ local copy = require "perf.base.copy"
 local late = require "perf.base.late"
 local pairs_of = require "perf.base.pairs"
 local argument = require "perf.base.argument"
+local printed = require "perf.base.printed"
 local strict = require "perf.api.strict"
 local compiled = require "perf.base.compiled"
 local core = require "perf.core"
@@ -41,7 +42,7 @@ function Event:label() return check(self, "label"):info().label end
 
 --- The attr fields that the event was opened with.
 -- @treturn table perf_event_attr fields
-function Event:attr() return copy(check(self, "attr"):info().attr) end
+function Event:attr() return printed.table(copy(check(self, "attr"):info().attr)) end
 
 --- The kernel's attr of the event. If the event writes records, its read_format also has "lost" if the kernel supports that, and
 -- "id" if it has "group"; `read` and Records still show what you requested. Use this attr to decode the bytes of `drain` and
@@ -51,7 +52,7 @@ function Event:attr() return copy(check(self, "attr"):info().attr) end
 function Event:kernel_attr()
   local attr = copy(check(self, "kernel_attr"):info().attr)
   attr.read_format = self:format()
-  return attr
+  return printed.table(attr)
 end
 
 -- The checks of the options of methods in C are loaded by the first call that has options.

@@ -11,7 +11,7 @@ local prewarm = require "perf.event.prewarm"
 
 local M = setmetatable({}, { __index = opening })
 
-local function names() return require "perf.names" end -- large, and not needed to load the module
+local function names() return late "perf.names" end -- large, and not needed to load the module
 
 local SOFTWARE = 1
 local MAX_INT = 2 ^ 31 - 1

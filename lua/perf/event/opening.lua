@@ -14,7 +14,7 @@ local idle = require "perf.event.idle"
 local prewarm = require "perf.event.prewarm"
 local watch = require "perf.event.watch"
 
-local function host() return require "perf.kernel.host" end
+local function host() return late "perf.kernel.host" end
 
 local SOFTWARE = 1
 

@@ -1,8 +1,9 @@
 -- The methods by which Groups and Sets read the records of their events.
 local argument = require "perf.base.argument"
 local core = require "perf.core"
+local late = require "perf.base.late"
 
-local function merge() return require "perf.event.merge" end -- large, and not needed to count
+local function merge() return late "perf.event.merge" end -- large, and not needed to count
 
 -- Add them to a class.
 -- @tab class its methods

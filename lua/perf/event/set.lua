@@ -2,6 +2,7 @@
 local late = require "perf.base.late"
 local pairs_of = require "perf.base.pairs"
 local argument = require "perf.base.argument"
+local printed = require "perf.base.printed"
 local strict = require "perf.api.strict"
 local attempt = require "perf.base.attempt"
 local core = require "perf.core"
@@ -217,7 +218,7 @@ function Set:per_cpu()
     e.cpu, e.pid, e.cgroup = target.cpu, target.pid, target.cgroup
     list[i] = e
   end
-  return list
+  return printed.table(list)
 end
 
 --- Set the counts to zero; the times go on, as they do in the kernel.
@@ -324,7 +325,7 @@ end
 function Set:fds()
   local list = {}
   for i, ev in ipairs(check_open(self, "fds")) do list[i] = ev:fd() end
-  return list
+  return printed.table(list)
 end
 
 --- Map the rings of all events.

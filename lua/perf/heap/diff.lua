@@ -2,6 +2,7 @@
 -- by step. So places are compared, even if they have other objects now. If the other snapshot does not have the place, the object
 -- may have moved from another place, so it is searched by its address.
 local path = require "perf.heap.path"
+local printed = require "perf.base.printed"
 local report = require "perf.heap.report"
 local rows = require "perf.heap.rows"
 
@@ -88,7 +89,8 @@ function M.new(new, old, n)
   changes(old.snapshot, new.snapshot, -1, seen, list, moved)
   table.sort(list, change_first)
   for k = #list, n + 1, -1 do list[k] = nil end
-  return setmetatable({ total = new.total - old.total, types = types(new, old), paths = list }, HeapDifference)
+  return setmetatable({ total = new.total - old.total, types = printed.rows(types(new, old)), paths = printed.rows(list) },
+    HeapDifference)
 end
 
 function HeapDifference:__tostring() return report.difference(self) end

@@ -140,6 +140,7 @@ end
 -- @treturn table `total`, `objects`, `garbage`, `exact`, and the rows of `types` and `paths`
 -- @since 0.2.0
 function Heap:totable()
+  open(self, "totable")
   return { total = self.total, objects = self.objects, garbage = self.garbage, exact = self.exact, types = self:types(),
     paths = self:paths() }
 end
@@ -147,7 +148,10 @@ end
 --- The table of totable as JSON text.
 -- @treturn string
 -- @since 0.2.0
-function Heap:json() return json.encode(self:totable()) end
+function Heap:json()
+  open(self, "json")
+  return json.encode(self:totable())
+end
 
 local function saves(text)
   return function(heap, path) return file.write(path, function(put) put(text(heap) .. "\n") end) end

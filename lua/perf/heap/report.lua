@@ -7,10 +7,10 @@ local ROWS = 10
 
 local function signed(v) return (v > 0 and "+" or v < 0 and "-" or "") .. format.commas(math.abs(v)) end
 
-local function table_of(head, list, cells, right)
+local function table_of(head, list, cells, right, steps)
   local lines = { head }
   for i, row in ipairs(list) do lines[i + 1] = cells(row) end
-  return format.align(lines, right)
+  return format.align(lines, right, steps)
 end
 
 function M.heap(heap)
@@ -21,7 +21,7 @@ function M.heap(heap)
   if not rawget(heap, "snapshot") then return head end -- it is closed
   local paths = table_of({ "retained", "shared", "path", "" }, heap:paths(ROWS), function(row)
     return { format.commas(row.retained), format.commas(row.shared), row.path, row.what }
-  end, { true, true })
+  end, { true, true }, { { 3, 24 }, { 4, 10 }, { 4, 0 }, { 2, 0 }, { 3, 8 } })
   return head .. "\n\n" .. paths
 end
 
@@ -31,7 +31,7 @@ function M.difference(difference)
   end, { true, true })
   local paths = table_of({ "change", "before", "after", "path", "" }, difference.paths, function(row)
     return { signed(row.bytes), format.commas(row.before), format.commas(row.after), row.path, row.what }
-  end, { true, true, true })
+  end, { true, true, true }, { { 4, 24 }, { 5, 10 }, { 5, 0 }, { 2, 0 }, { 3, 0 }, { 4, 8 } })
   return ("%s bytes\n\n%s\n\n%s"):format(signed(difference.total), types, paths)
 end
 

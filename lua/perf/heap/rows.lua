@@ -1,6 +1,7 @@
 -- The rows of a Heap's tables.
 local pairs_of = require "perf.base.pairs"
 local path = require "perf.heap.path"
+local printed = require "perf.base.printed"
 
 local M = {}
 
@@ -18,13 +19,13 @@ function M.types(sums)
   for part, bytes in pairs_of(sums.parts) do rows[#rows + 1] = { type = parts[part], bytes = bytes } end
   if sums.dead_objects > 0 then rows[#rows + 1] = { type = "(garbage)", count = sums.dead_objects, bytes = sums.dead } end
   table.sort(rows, larger)
-  return rows
+  return printed.rows(rows)
 end
 
 -- The row of an object.
 function M.row(snapshot, i)
   local kind, bytes, retained, shared = snapshot:object(i)
-  return { path = (path.of(snapshot, i)), type = kind, what = path.what(snapshot, i), bytes = bytes,
+  return printed.table { path = (path.of(snapshot, i)), type = kind, what = path.what(snapshot, i), bytes = bytes,
     retained = retained, shared = shared, object = i }
 end
 
@@ -60,7 +61,7 @@ function M.paths(snapshot, n)
   local list = M.without_passages(snapshot, snapshot:largest(n * 4 + 100), function(i) return size(snapshot, i) end)
   local rows = {}
   for k = 1, math.min(n, #list) do rows[k] = M.row(snapshot, list[k]) end
-  return rows
+  return printed.table(rows)
 end
 
 local HOLDERS = 20

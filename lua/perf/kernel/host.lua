@@ -3,6 +3,7 @@
 --
 -- Specs set `host.root`, the prefix of every path, to a temporary tree.
 local core = require "perf.core"
+local late = require "perf.base.late"
 local reclaim = require "perf.base.reclaim"
 
 local M = { root = "" }
@@ -278,7 +279,7 @@ function M.cpus(which)
 end
 
 -- The PMUs in sysfs, sorted by name: see perf.kernel.pmu.
-function M.pmus() return require "perf.kernel.pmu".new(M.root .. "/sys/bus/event_source/devices"):all() end
+function M.pmus() return late "perf.kernel.pmu".new(M.root .. "/sys/bus/event_source/devices"):all() end
 
 -- The PMU with a name, or with a number of attr.type; nil if sysfs does not have it.
 function M.pmu(which)

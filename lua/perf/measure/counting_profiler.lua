@@ -3,6 +3,7 @@ local copy = require "perf.base.copy"
 local core = require "perf.core"
 local argument = require "perf.base.argument"
 local late = require "perf.base.late"
+local printed = require "perf.base.printed"
 local strict = require "perf.api.strict"
 local counts = require "perf.counts"
 local counts_read = require "perf.counts.read"
@@ -57,7 +58,7 @@ end
 -- list: names or attrs, an array. Returns a Profiler, or nil, message, code and nothing left open. Its `lacks` has the entries of
 -- `missing` by their places in the list.
 local function gather(kind, list, opts, fallback)
-  local p = setmetatable({ kind = kind, missing = {}, lacks = {}, groups = {} }, Profiler)
+  local p = setmetatable({ kind = kind, missing = printed.table {}, lacks = {}, groups = {} }, Profiler)
   local target = { pid = opts.pid, cpu = opts.cpu, cgroup = opts.cgroup, inherit = opts.inherit }
   local rows, slots, specs = {}, 0, {}
   -- Resolve all names first: an unknown one raises, before any event is open.
@@ -105,7 +106,7 @@ local function listed(opts, all)
   return list, false
 end
 
-local function all_hardware() return require "perf.names.constructors".all_hardware() end
+local function all_hardware() return late "perf.names.constructors".all_hardware() end
 
 local idle = { dummy = true, ["bpf-output"] = true } -- they count nothing
 
@@ -117,7 +118,7 @@ local function all_software()
   return list
 end
 
-local function all_cache() return require "perf.names.constructors".hardware_cache(nil, { "load", "store" }) end
+local function all_cache() return late "perf.names.constructors".hardware_cache(nil, { "load", "store" }) end
 
 -- A profiler of all events of a kind, or of those in option events.
 local function profiler(kind, all, opts)

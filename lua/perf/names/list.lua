@@ -76,11 +76,17 @@ function list.text(rows, short)
       out[#out + 1] = cells(row)
     end
   end
-  return format.align(out)
+  return format.align(out, nil, { { 4, 12, cut = true }, { 4, 0 }, { 3, 0 }, { 2, 0 }, { 1, 8 } })
 end
 
 -- A REPL prints the whole table: without a pattern it would be thousands of lines.
 function Rows.__tostring(rows) return list.text(rows, #rows > 100) end
+
+-- Make rows from elsewhere print like those of `of`.
+function list.printed(rows)
+  for _, row in ipairs(rows) do setmetatable(row, Row) end
+  return setmetatable(rows, Rows)
+end
 
 local function pmu_events(pmus, add)
   local seen = {}

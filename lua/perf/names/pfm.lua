@@ -13,6 +13,7 @@
 local argument = require "perf.base.argument"
 local extension = require "perf.base.optional"
 local late = require "perf.base.late"
+local printed = require "perf.base.printed"
 local ext = extension.load("pfm", "libpfm4", "libpfm4-dev", "perf.names.pfm")
 
 local M = { available = true, version = ext.version }
@@ -103,7 +104,7 @@ function M.pmus()
   for i, pmu in ipairs(pmus) do
     out[i] = { name = pmu.name, description = pmu.description, events = pmu.events }
   end
-  return out
+  return printed.rows(out)
 end
 
 --- The events of these PMUs, one row for each unit mask.
@@ -131,9 +132,9 @@ function M.list(pattern)
       if masks == 0 then add(pmu, whole, event.description) end
     end
   end
-  local out = {}
-  for i, name in ipairs(late "perf.names.list".select(names, pattern)) do out[i] = rows[name] end
-  return out
+  local out, list = {}, late "perf.names.list"
+  for i, name in ipairs(list.select(names, pattern)) do out[i] = rows[name] end
+  return list.printed(out)
 end
 
 return M

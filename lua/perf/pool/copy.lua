@@ -12,6 +12,7 @@
 -- differ in the other state), C functions, userdata, coroutines, tables with a metatable.
 local counts = require "perf.counts"
 local pairs_of = require "perf.base.pairs"
+local printed = require "perf.base.printed"
 
 local M = {}
 
@@ -66,7 +67,7 @@ local function dump(fn)
 end
 
 -- The library's tables that are plain data, by their metatables.
-local class_of = { e = counts.Entry, m = counts.Metrics }
+local class_of = { e = counts.Entry, m = counts.Metrics, p = printed.class }
 local tag_of = {}
 for tag, class in pairs_of(class_of) do tag_of[class] = tag end
 

@@ -12,6 +12,7 @@
 local at_exit = require "perf.base.at_exit"
 local argument = require "perf.base.argument"
 local late = require "perf.base.late"
+local printed = require "perf.base.printed"
 local strict = require "perf.api.strict"
 local clock = require "perf.base.clock"
 local copy = require "perf.pool.copy"
@@ -306,10 +307,10 @@ function Job:__tostring() return ("perf.Job %d (%s)"):format(self.id, self.state
 --- The numbers of jobs that are pending.
 -- @treturn table `{pending=, queued=, size=}`: jobs without a result, those of them that have not begun, and threads
 function Pool:stats()
-  if self.closed then return { pending = 0, queued = 0, size = 0 } end
+  if self.closed then return printed.table { pending = 0, queued = 0, size = 0 } end
   check_process(self, "Pool")
   collect(self, 0)
-  return { pending = self.pending, queued = self.jobs:length(), size = self.size }
+  return printed.table { pending = self.pending, queued = self.jobs:length(), size = self.size }
 end
 
 --- End the threads: cancel the jobs that have not begun, and wait for those that run. A thread cannot be stopped: if its job does
@@ -338,7 +339,8 @@ Pool.__close = function(self) self:close() end
 function Pool:__tostring()
   if is_inherited(self) then return "perf.Pool (of the parent process)" end
   local s = self:stats()
-  return ("perf.Pool of %d threads, %d jobs pending"):format(s.size, s.pending)
+  return ("perf.Pool of %d thread%s, %d job%s pending"):format(s.size, s.size == 1 and "" or "s", s.pending,
+    s.pending == 1 and "" or "s")
 end
 
 argument.check_methods(Pool, "Pool", "submit stats close")

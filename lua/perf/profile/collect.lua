@@ -5,6 +5,7 @@ local late = require "perf.base.late"
 local lua_frame = require "perf.profile.lua_frame"
 local Profile = require "perf.profile.profile"
 local merged = require "perf.profile.merged"
+local printed = require "perf.base.printed"
 local sorted = require "perf.base.sorted"
 local source = require "perf.profile.source"
 
@@ -17,7 +18,7 @@ local function nothing() end
 
 local function state_frame(state)
   local name = states[state]
-  return { name = name, func = name, kind = "state" }
+  return printed.table { name = name, func = name, kind = "state" }
 end
 
 -- Frames --------------------------------------------------------------------------------------------------------------
@@ -72,13 +73,14 @@ local function c_frame(f, functions)
   local by_caller = f.func ~= "for iterator" and f.func or nil
   local code = not name and f.address or nil
   name = name or by_caller or "function " .. core.hex(f.address)
-  return { name = name, func = name, kind = own and "builtin" or "c", code = code, unknown = code and not by_caller }
+  return printed.table { name = name, func = name, kind = own and "builtin" or "c", code = code,
+    unknown = code and not by_caller }
 end
 
 -- The frame of a C function of another process; nil if no code is there.
 local function foreign_frame(f, names)
   local name, own = names:find(f)
-  return name and { name = name, func = name, kind = own and "builtin" or "c", unknown = not own }
+  return name and printed.table { name = name, func = name, kind = own and "builtin" or "c", unknown = not own }
 end
 
 -- Convert the result's frames to frames of a Profile; a zone's frame to the zone's number. Also returns which ones are results,

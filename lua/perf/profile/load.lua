@@ -11,6 +11,7 @@ local folded = require "perf.profile.report.folded"
 local formats = require "perf.profile.report.formats"
 local lua_frame = require "perf.profile.lua_frame"
 local memo = require "perf.base.memo"
+local printed = require "perf.base.printed"
 local u64 = require "perf.base.u64"
 local host = require "perf.kernel.host"
 local pairs_of = require "perf.base.pairs"
@@ -169,7 +170,7 @@ local function from_folded(content)
   local stacks, message = folded.decode(content)
   expect(stacks, "neither a profile nor a perf.data file: " .. tostring(message))
   local frames = memo(function(name)
-    return lua_frame.parse(name) or { name = name, func = name, kind = "native" }
+    return lua_frame.parse(name) or printed.table { name = name, func = name, kind = "native" }
   end)
   local list, sum = {}, 0
   for i, s in ipairs(stacks) do

@@ -11,6 +11,7 @@ local jitmap = require "perf.symbols.jitmap"
 local lua_frame = require "perf.profile.lua_frame"
 local memo = require "perf.base.memo"
 local merged = require "perf.profile.merged"
+local printed = require "perf.base.printed"
 local u64 = require "perf.base.u64"
 local Profile = require "perf.profile.profile"
 
@@ -126,7 +127,8 @@ local function frame_of(reader, pid, addr, called)
   frame = p.frames[same]
   if not frame then
     local ours = module and module:find "%.symbols$" -- written by perf.profile.report.perf_data
-    frame = ours and lua_frame.parse(name) or { name = name, func = name, kind = kind, module = module, address = addr }
+    frame = ours and lua_frame.parse(name)
+      or printed.table { name = name, func = name, kind = kind, module = module, address = addr }
     p.frames[same] = frame
   end
   p.frames[key] = frame

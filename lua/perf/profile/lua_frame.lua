@@ -1,5 +1,7 @@
 -- Frames of Lua code. A frame's name is "FILE:LINE FUNCTION", or "FILE:FIRST-LAST FUNCTION" if compiled code ran one of several
 -- lines.
+local printed = require "perf.base.printed"
+
 local M = {}
 
 local kinds = { lua = true, range = true }
@@ -11,8 +13,8 @@ function M.is(frame) return kinds[frame.kind] or false end
 -- @int[opt] linedefined the line where the function begins
 function M.new(file, line, lastline, func, linedefined)
   local lines = lastline and ("%d-%d"):format(line, lastline) or tostring(line)
-  return { name = ("%s:%s %s"):format(file, lines, func), func = func, file = file, line = line, lastline = lastline,
-    linedefined = linedefined, kind = lastline and "range" or "lua" }
+  return printed.table { name = ("%s:%s %s"):format(file, lines, func), func = func, file = file, line = line,
+    lastline = lastline, linedefined = linedefined, kind = lastline and "range" or "lua" }
 end
 
 -- The frame that has this name; nil if it is not the name of Lua code.

@@ -4,6 +4,7 @@
 local core = require "perf.core"
 local host = require "perf.kernel.host"
 local late = require "perf.base.late"
+local printed = require "perf.base.printed"
 
 local M = {}
 local Native = {}
@@ -67,7 +68,7 @@ function Native:named(name, kind, module, address)
   local key = kind .. "\0" .. name
   local frame = self.by_name[key]
   if not frame then
-    frame = { name = name, func = name, kind = kind, module = module, address = address }
+    frame = printed.table { name = name, func = name, kind = kind, module = module, address = address }
     self.by_name[key] = frame
   end
   return frame

@@ -10,6 +10,7 @@
 local late = require "perf.base.late"
 local pairs_of = require "perf.base.pairs"
 local argument = require "perf.base.argument"
+local printed = require "perf.base.printed"
 local strict = require "perf.api.strict"
 local core = require "perf.core"
 local copy = require "perf.base.copy"
@@ -26,6 +27,8 @@ local function take_freed(list, pause)
   local kept, freed = 0, {}
   for i, sample in ipairs(list) do
     list[i] = nil
+    printed.table(sample)
+    printed.table(sample.stack)
     if sample.allocated and sample.weight == 0 and sample.count == 0 then
       freed[#freed + 1] = sample
     else
@@ -46,7 +49,10 @@ end
 function Profile.new(fields, samples, timeline, pause)
   local prof = {}
   for k, v in pairs_of(fields) do prof[k] = v end
-  prof.list, prof.moments, prof.freed = samples, timeline, take_freed(samples, pause)
+  prof.list, prof.moments, prof.freed = printed.table(samples), timeline, take_freed(samples, pause)
+  for _, name in ipairs { "failures", "accounting", "blocks", "sources", "events" } do
+    if type(prof[name]) == "table" then printed.table(prof[name]) end
+  end
   return setmetatable(prof, Profile)
 end
 
@@ -80,7 +86,7 @@ function Profile:zone(name, pause) -- pause: as in Profile.new
   return Profile.new(fields, list, nil, pause)
 end
 
-local nowhere = { { name = "(unsampled)", func = "(unsampled)", kind = "state" } }
+local nowhere = printed.rows { { name = "(unsampled)", func = "(unsampled)", kind = "state" } }
 
 --- The single samples, in the order of their times, if the profiler was made with `timeline`.
 --
@@ -98,7 +104,7 @@ function Profile:timeline()
     local time, addr, cpu, weight, node = core.moment(t.moments, i)
     if not time then return nil end
     local sample = t.place(node)
-    return { time = time, addr = addr, cpu = cpu, weight = weight, stack = sample and sample.stack or nowhere,
+    return printed.table { time = time, addr = addr, cpu = cpu, weight = weight, stack = sample and sample.stack or nowhere,
       zone = sample and sample.zone }
   end
 end

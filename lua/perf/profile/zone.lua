@@ -50,6 +50,8 @@ function Zone:close()
   self.outer = nil
 end
 argument.check_methods(Zone, "Zone", "close")
+
+function Zone:__tostring() return ("perf.Zone(%s%s)"):format(self.label, rawget(self, "outer") and "" or ", closed") end
 Zone.__close = Zone.close
 
 local function finish(outer, ok, ...)
@@ -66,7 +68,7 @@ end
 -- @treturn any fn's results; without fn a `Zone`, to be closed
 function M.zone(name, fn, ...)
   local number = numbers[name] or number_of(name)
-  if fn == nil then return setmetatable({ outer = set(number) }, Zone) end
+  if fn == nil then return setmetatable({ outer = set(number), label = name }, Zone) end
   argument.check_callable(fn, 2)
   return finish(set(number), pcall(fn, ...))
 end

@@ -12,6 +12,7 @@
 -- records. So the counted and the lost records are all that were produced.
 -- @classmod Tally
 local argument = require "perf.base.argument"
+local printed = require "perf.base.printed"
 local strict = require "perf.api.strict"
 local core = require "perf.core"
 local format = require "perf.base.format"
@@ -153,7 +154,7 @@ function Tally:top(n)
     return false
   end)
   for i = #list, (n or 10) + 1, -1 do list[i] = nil end
-  return list
+  return printed.rows(list)
 end
 
 --- The sums of the counted and the lost records.
@@ -167,7 +168,7 @@ function Tally:totals()
     local its, is_least = loss.now()
     lost, at_least = lost + its - loss.base, at_least or is_least or nil
   end
-  return { total = total, other = other, keys = keys, without = without, lost = lost, at_least = at_least }
+  return printed.table { total = total, other = other, keys = keys, without = without, lost = lost, at_least = at_least }
 end
 
 --- Remove all keys and counts.

@@ -16,6 +16,7 @@ local argument = require "perf.base.argument"
 local extension = require "perf.base.optional"
 local checks = require "perf.api.check"
 local late = require "perf.base.late"
+local printed = require "perf.base.printed"
 local ext = extension.load("tracefields", "libtraceevent", "libtraceevent-dev", "perf.record.tracefields")
 local core = require "perf.core"
 local host = require "perf.kernel.host"
@@ -26,6 +27,11 @@ local M = { available = true }
 local MOST_TEXT = 1048576 -- the kernel's longest format has 20 kB
 
 local check_parse = checks.options "perf.tracefields.parse"
+
+local function text_of(format)
+  local name, system, id = format:name()
+  return ("perf.tracefields.Format(%s%s, id %s)"):format(system and system ~= "" and system .. ":" or "", name, id)
+end
 
 --- Parse the text of a format file; return a TraceFormat.
 -- @tparam string text the content of /sys/kernel/tracing/events/GROUP/NAME/format
@@ -44,7 +50,14 @@ function M.parse(text, opts)
   if not parsed then return nil, ("not a tracepoint's format (line %d)"):format(line), "EBADMSG" end
   parsed.text, parsed.system, parsed.big_endian, parsed.long_size, parsed.trusted =
     text, opts.system:match "^[ \t]*([^%z\1-\32]*)", big, long_size, opts.trusted
-  return ext.format(parsed)
+  local format = ext.format(parsed)
+  local class = debug.getmetatable(format)
+  if not class.__tostring then
+    local fields = class.__index.fields
+    function class.__index.fields(...) return printed.rows(argument.call_as_method("fields", fields, ...)) end
+    class.__tostring = text_of
+  end
+  return format
 end
 
 -- Whether this machine is big-endian.
@@ -130,7 +143,9 @@ function M.decode(what, raw)
   check_raw(raw)
   local format, message, code = lookup(what)
   if not format then return nil, message, code end
-  return format:decode(raw)
+  local fields
+  fields, message, code = format:decode(raw)
+  return fields and printed.table(fields), message, code
 end
 
 --- The fields of a tracepoint.
@@ -143,7 +158,7 @@ function M.format(what)
   if not format then return nil, message, code end
   local list = format:fields()
   list.name, list.system, list.id = format:name()
-  return list
+  return printed.rows(list)
 end
 
 --- A record's raw data as text, in the kernel's own format: the part after "name:" in perf script.

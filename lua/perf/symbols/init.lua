@@ -13,6 +13,7 @@
 -- "[jit]"), `module_offset`, `file` and `line`, as far as they are known. Frames are cached and shared: do not change them.
 -- @module perf.symbols
 local argument = require "perf.base.argument"
+local printed = require "perf.base.printed"
 local strict = require "perf.api.strict"
 local pairs_of = require "perf.base.pairs"
 local extension = require "perf.base.optional"
@@ -94,7 +95,7 @@ end
 -- @tparam integer addr
 -- @treturn table a Frame @fails "ENOENT"
 function Kernel:resolve(addr)
-  local symbol, offset, module = self.map:find(addr)
+  local symbol, offset, module = argument.call_as_method("resolve", self.map.find, self.map, addr)
   if not symbol then return nil, ("%s: no symbol at %s"):format(self.path, hex(addr)), "ENOENT" end
   return setmetatable({ addr = addr, symbol = symbol, offset = offset, module = module or "[kernel.kallsyms]" }, Frame)
 end
@@ -103,7 +104,7 @@ end
 -- @tparam string name
 -- @treturn integer address @fails "ENOENT"
 function Kernel:address(name)
-  local addr = self.map:address(name)
+  local addr = argument.call_as_method("address", self.map.address, self.map, name)
   if not addr then return nil, ("%s: no symbol '%s'"):format(self.path, name), "ENOENT" end
   return addr
 end
@@ -112,7 +113,7 @@ function Kernel:__tostring() return ("perf.symbols.Kernel(%s)"):format(self.path
 
 --- The number of symbols.
 -- @treturn integer
-function Kernel:count() return self.map:count() end
+function Kernel:count() return argument.call_as_method("count", self.map.count, self.map) end
 
 --- Free its memory. Idempotent.
 function Kernel:close() self.map:close() end
@@ -329,7 +330,7 @@ end
 -- @treturn {table,...} `{file=, start=, ["end"]=, build_id=}`
 function Resolver:modules()
   check_open(self, "modules")
-  return self.ext:modules()
+  return printed.rows(self.ext:modules())
 end
 
 --- Read the process's mappings again, and forget the previous answers.

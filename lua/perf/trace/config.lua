@@ -1,5 +1,6 @@
 -- The configuration of perf.tracer: its options, and the environment variables of OpenTelemetry's specification.
 local argument = require "perf.base.argument"
+local lines = require "perf.base.lines"
 local pairs_of = require "perf.base.pairs"
 local exporters = require "perf.exporter"
 local checks = require "perf.api.check"
@@ -110,7 +111,7 @@ end
 -- @return config; raises at the caller for a mistake in the options
 function M.read(options)
   options = check(options, 1)
-  local config = { warnings = {}, events = options.events, batch_bytes = options.batch_bytes }
+  local config = { warnings = setmetatable({}, lines), events = options.events, batch_bytes = options.batch_bytes }
   local disabled = (env "OTEL_SDK_DISABLED" or "false"):lower()
   config.disabled = disabled == "true"
   if not config.disabled and disabled ~= "false" then

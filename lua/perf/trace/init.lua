@@ -10,6 +10,7 @@
 -- program neither waits for that nor fails because of it (perf.exporter.sender). See doc/trace.md.
 -- @module perf.trace
 local late = require "perf.base.late"
+local printed = require "perf.base.printed"
 local requested_events = require "perf.trace.requested_events"
 local attributes_of = require "perf.trace.attributes"
 local argument = require "perf.base.argument"
@@ -104,7 +105,7 @@ function Tracer:start(name, opts, elsewhere) -- `elsewhere`: work that another t
     argument.check_object(self, Tracer, "Tracer", "start")
     argument.raise(("string expected, got %s"):format(type(name)), 1)
   end
-  if not self or thread_token() ~= self.token or self.set and self.set.released then enter_thread(self) end
+  if type(self) ~= "table" or thread_token() ~= self.token or self.set and self.set.released then enter_thread(self) end
   local parent, attributes, nattributes, dropped, links, dropped_links
   if opts then
     parent = check_options(opts)
@@ -229,7 +230,7 @@ end
 
 -- (Lua 5.1 gives a function with `...` a local `arg`, which would hide a parameter of that name.)
 local function bracket(self, place, name, opts, fn, ...)
-  if not argument.is_callable(fn) then argument.check_object(self, Tracer, "Tracer", "span") end
+  if type(self) ~= "table" or not argument.is_callable(fn) then argument.check_object(self, Tracer, "Tracer", "span") end
   argument.check_callable(fn, place, "span")
   local span = self:start(name, opts)
   local key = coroutine.running() or MAIN
@@ -310,7 +311,7 @@ end
 -- @treturn table `{made=, sent=, dropped=, queued=, failures=, last_error=}`: failures is the number of failed attempts to send
 function Tracer:stats()
   leave_parent(self)
-  return self.sender and self.sender:stats() or { made = 0, sent = 0, dropped = 0, queued = 0, failures = 0 }
+  return printed.table(self.sender and self.sender:stats() or { made = 0, sent = 0, dropped = 0, queued = 0, failures = 0 })
 end
 
 --- Histograms of counts by span name, in Prometheus' text format; needs the option metrics.

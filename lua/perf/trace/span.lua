@@ -4,6 +4,7 @@
 -- Counts of a child while its parents are paused are in none of their totals, and are not subtracted.
 -- @module perf.trace.span
 local pairs_of = require "perf.base.pairs"
+local printed = require "perf.base.printed"
 local requested_events = require "perf.trace.requested_events"
 local attributes = require "perf.trace.attributes"
 local argument = require "perf.base.argument"
@@ -94,7 +95,7 @@ end
 -- @treturn Span the span
 -- @raise for a value of another type
 function Span:set_attribute(key, v)
-  if not self or self.duration or not self.tracer then return check(self, "set_attribute") end
+  if type(self) ~= "table" or self.duration or not self.tracer then return check(self, "set_attribute") end
   check_type(key, "string", 1)
   if v == nil then
     put(self, key, nil)
@@ -285,7 +286,7 @@ end
 --- Stop counting until `resume`, so that the work of others is not counted while this work waits.
 -- @treturn Span the span
 function Span:pause()
-  if not self or self.duration or self.token ~= thread_token() then return check(self, "pause") end
+  if type(self) ~= "table" or self.duration or self.token ~= thread_token() then return check(self, "pause") end
   if self.running then
     self.counted, self.running = halt(self, self.counted, self.running, self.set, self.before), false
     note_partial_child(self)
@@ -300,7 +301,9 @@ end
 --- Go on counting after `pause`.
 -- @treturn Span the span
 function Span:resume()
-  if not self or self.duration or not self.paused or self.token ~= thread_token() then return check(self, "resume") end
+  if type(self) ~= "table" or self.duration or not self.paused or self.token ~= thread_token() then
+    return check(self, "resume")
+  end
   self.paused = nil
   hold(self, measure.drop)
   if self.own_set then self.own_running, self.own_before = begin(self.own_set) end
@@ -363,7 +366,7 @@ end
 --- Finish the span. Later calls of its methods change nothing, and a second `finish` is allowed.
 -- @tparam[opt] integer end_ns the end, in nanoseconds since 1970; by default now
 function Span:finish(end_ns)
-  if not self or self.duration or self.token ~= thread_token() then return check(self, "finish") and nil end
+  if type(self) ~= "table" or self.duration or self.token ~= thread_token() then return check(self, "finish") and nil end
   local _, ended
   if end_ns ~= nil then _, ended = M.time(self.anchor, end_ns, 1) end
   local c, set = self.running, self.set
@@ -421,7 +424,7 @@ function Span:is_recording() return not self.duration and not is_inherited(self)
 --- The span's context, for other processes.
 -- @treturn table `{trace_id=, span_id=, sampled=, tracestate=}`
 function Span:context()
-  return { trace_id = self.trace_id, span_id = self.span_id, sampled = self.sampled, tracestate = self.tracestate,
+  return printed.table { trace_id = self.trace_id, span_id = self.span_id, sampled = self.sampled, tracestate = self.tracestate,
     debug = self.debug }
 end
 

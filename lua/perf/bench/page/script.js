@@ -1,7 +1,7 @@
 "use strict";
 // Draws the distributions: for each event an SVG as wide as the page, and a table. perf.bench.page computes the data.
 const $ = id => document.getElementById(id), data = JSON.parse($("data").textContent), SVG = "http://www.w3.org/2000/svg";
-const HEAD = 20, CURVE = 44, DOTS = 29, LANE = HEAD + CURVE + DOTS, AXIS = 24, SIDE = 8, DOT = 3;
+const HEAD = 20, CURVE = 44, DOTS = 29, LANE = HEAD + CURVE + DOTS, AXIS = 24, SIDE = 8, DOT = 3, FEW = 4;
 let in_order = false, whole = false;
 
 function el(name, text, cls) {
@@ -40,13 +40,19 @@ const mark = (c, i) => i === 0 || !c.real ? "" : c.more ? "\u25b2 " : "\u25bc ";
 const scale_of = row => whole ? row.whole : row.scale;
 const is_outlier = (c, v) => v < c.low || v > c.high;
 
-function axis_values(g, row, x, width, y) {
+// The texts of the axis, at the height `y`; `lines` are drawn through all lanes above them.
+function axis_values(g, row, x, width, y, lines) {
   const [from, to] = scale_of(row);
   for (const v of ticks(from, to, Math.max(2, width / 80))) {
-    draw(g, "line", {x1: x(v), x2: x(v), y1: 0, y2: y, class: "axis"});
+    if (lines) draw(g, "line", {x1: x(v), x2: x(v), y1: 0, y2: y, class: "axis"});
     const at = x(v), anchor = at < 24 ? "start" : at > width - 24 ? "end" : "middle";
     draw(g, "text", {x: at, y: y + 16, "text-anchor": anchor}, amount(v, row.unit, Math.max(Math.abs(from), Math.abs(to))));
   }
+}
+
+function axis_runs(g, runs, width, y) {
+  draw(g, "text", {x: 0, y: y + 16}, "first run");
+  draw(g, "text", {x: width, y: y + 16, "text-anchor": "end"}, `run ${runs}`);
 }
 
 // The dots of runs whose values are within the scale, and words for the others at its ends.
@@ -74,7 +80,8 @@ function lane_of_density(g, c, row, x, top, width) {
     draw(g, "circle", {cx: x(v).toFixed(1), cy: base + 8 + above % 3 * 6, r: DOT, class: is_outlier(c, v) ? "outlier" : "dot",
       "data-run": i + 1, "data-value": v});
   });
-  draw(g, "line", {x1: x(c.lo), x2: Math.max(x(c.hi), x(c.lo) + 1), y1: base, y2: base, class: "interval"});
+  const within = at => Math.min(width, Math.max(0, at));
+  draw(g, "line", {x1: within(x(c.lo)), x2: within(Math.max(x(c.hi), x(c.lo) + 1)), y1: base, y2: base, class: "interval"});
   draw(g, "line", {x1: x(c.median), x2: x(c.median), y1: top + HEAD, y2: base + 4, class: "median"});
   beyond(g, c, row, top + HEAD + 12, width);
 }
@@ -96,18 +103,19 @@ function words(row) {
     i > 0 && c.verdict].filter(Boolean).join(" ")).join("; ");
 }
 
-function chart(row, svg) {
+function chart(row, svg, ruler) {
   const width = Math.max(120, svg.parentNode.clientWidth - 2 * SIDE), lanes = row.candidates, bottom = lanes.length * LANE;
   svg.replaceChildren();
   svg.setAttribute("height", bottom + AXIS);
   const g = draw(svg, "g", {transform: `translate(${SIDE},0)`}), [from, to] = scale_of(row), runs = lanes.find(c => c.values).values.length;
   const by_value = v => (v - from) / (to - from) * width;
   const x = in_order ? i => runs > 1 ? (i - 1) / (runs - 1) * width : width / 2 : by_value;
-  if (in_order) {
-    draw(g, "text", {x: 0, y: bottom + 16}, "first run");
-    draw(g, "text", {x: width, y: bottom + 16, "text-anchor": "end"}, `run ${runs}`);
-  } else {
-    axis_values(g, row, x, width, bottom);
+  const axis = (into, y, lines) => in_order ? axis_runs(into, runs, width, y) : axis_values(into, row, x, width, y, lines);
+  axis(g, bottom, true);
+  if (ruler) { // above many lanes, where it stays in view
+    ruler.replaceChildren();
+    ruler.setAttribute("height", AXIS);
+    axis(draw(ruler, "g", {transform: `translate(${SIDE},0)`}), 0);
   }
   const first = lanes[0];
   if (!in_order && lanes.length > 1 && !first.why)
@@ -180,9 +188,10 @@ for (const row of data.rows) {
   section.append(el("h2", row.title));
   for (const note of [row.note, row.share, row.near_zero]) if (note) section.append(el("p", note));
   if (row.scale) {
-    const box = el("div"), svg = draw(box, "svg", {role: "img", "aria-label": words(row)});
+    const box = el("div"), ruler = row.candidates.length > FEW && draw(box, "svg", {class: "ruler", "aria-hidden": true});
+    const svg = draw(box, "svg", {role: "img", "aria-label": words(row)});
     section.append(box, table(row), values(row));
-    charts.push([row, svg]);
+    charts.push([row, svg, ruler]);
   } else if (row.all) {
     section.append(el("p", row.all + " in every run" + (row.candidates.length > 1 ? " of each candidate" : "")));
   } else {
@@ -190,7 +199,7 @@ for (const row of data.rows) {
   }
   $("rows").append(section);
 }
-const draw_all = () => charts.forEach(([row, svg]) => chart(row, svg));
+const draw_all = () => charts.forEach(c => chart(...c));
 
 function toggle(id, change) {
   const button = $(id);

@@ -156,7 +156,8 @@ function Annotation.__tostring(a)
     end
   end
   local lines, i = {}, 0
-  for line in (format.align(rows, { true, true, true, true, true }) .. "\n"):gmatch "([^\n]*)\n" do
+  local steps = { { 6, 30, cut = true }, { 3, 0 }, { 1, 0 }, { 4, 0 }, { 6, 8, cut = true } }
+  for line in (format.align(rows, { true, true, true, true, true }, steps) .. "\n"):gmatch "([^\n]*)\n" do
     i = i + 1
     local share = a.colour and shares[i] or 0
     local colour = share >= HOT and RED or share >= WARM and GREEN
@@ -164,7 +165,7 @@ function Annotation.__tostring(a)
   end
   local head = text.line(a.file) .. (a.changed and ": changed since the profile" or "")
   if a.gone > 0 then head = ("%s; %s in lines that are gone"):format(head, text.amount(a.gone, a.unit)) end
-  return ("%s\n%s\n\n%s"):format(top.title(a), head, table.concat(lines, "\n"))
+  return ("%s\n%s\n\n%s"):format(top.title(a), format.folded(head), table.concat(lines, "\n"))
 end
 
 return M

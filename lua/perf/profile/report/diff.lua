@@ -4,6 +4,7 @@ local aligned = require "perf.profile.aligned"
 local argument = require "perf.base.argument"
 local format = require "perf.base.format"
 local late = require "perf.base.late"
+local printed = require "perf.base.printed"
 local text = require "perf.profile.report.frame_names"
 local top = require "perf.profile.report.top"
 
@@ -62,8 +63,9 @@ function M.diff(prof, before, n)
   local a, b, measure = top.top(before), top.top(prof), prof.unit == "bytes" and "" or "_share"
   local lines = join(a.lines, b.lines, a.whole, b.whole, measure)
   local functions = join(a.functions, b.functions, a.whole, b.whole, measure)
+  local more = top.limit({ lines = lines, functions = functions }, n)
   return setmetatable({ event = prof.event, unit = prof.unit or "", after = prof, before = before, totals = { a.total, b.total },
-    more = top.limit({ lines = lines, functions = functions }, n), lines = lines, functions = functions, n = n }, Difference)
+    more = more, lines = printed.rows(lines), functions = printed.rows(functions), n = n }, Difference)
 end
 
 --- The difference as a flame graph: red has a larger share than before, or more bytes; blue a smaller one, or fewer.
@@ -83,11 +85,12 @@ local function part(d, heading, name)
       ("%.1f"):format(100 * row.after_share), text.change(row.change, d.unit), text.line(row.name) }
   end
   if rest then cells[#cells + 1] = { "", "", "", "", "", rest } end
-  return format.align(cells, { true, true, true, true, true })
+  return format.align(cells, { true, true, true, true, true }, { { 6, 24 }, { 1, 0 }, { 3, 0 }, { 2, 0 }, { 6, 8 } })
 end
 
 function Difference.__tostring(d)
   local title = ("%s: before %s, after %s"):format(d.event, text.amount(d.totals[1], d.unit), text.amount(d.totals[2], d.unit))
+  title = format.folded(title)
   if #d.lines == 0 then return title .. "\nno samples" end
   return table.concat({ title, part(d, "Lua line", "lines"), part(d, "function", "functions") }, "\n\n")
 end

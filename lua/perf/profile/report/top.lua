@@ -10,6 +10,7 @@ local keys = require "perf.base.keys"
 local lua_frame = require "perf.profile.lua_frame"
 local memo = require "perf.base.memo"
 local pairs_of = require "perf.base.pairs"
+local printed = require "perf.base.printed"
 local text = require "perf.profile.report.frame_names"
 local utf8 = require "perf.base.utf8"
 
@@ -144,6 +145,7 @@ function M.top(prof, n)
   -- Without Lua lines (a perf.data file of another program) the table of lines would be that of functions again.
   top.by_line, top.n = has_lua(lines) or #functions == 0, n
   top.more = M.limit({ lines = lines, functions = functions, zones = zones }, n)
+  for _, rows in ipairs { lines, functions, zones } do printed.rows(rows) end
   return setmetatable(top, Top)
 end
 
@@ -187,7 +189,7 @@ function M.title(top)
   if sum > 0 then
     lines[#lines + 1] = ("stack missing or cut in %s (%s)"):format(format.count(sum, "sample"), table.concat(reasons, ", "))
   end
-  return table.concat(lines, "\n")
+  return format.folded(table.concat(lines, "\n"))
 end
 
 -- The text of one table.
@@ -203,7 +205,7 @@ function M.part(top, heading, name)
       text.amount(row.total, top.unit), text.percent(row.total, top.whole), utf8.isolated(text.line(row.name)) }
   end
   if rest then cells[#cells + 1] = { "", "", "", "", rest } end
-  return format.align(cells, { true, true, true, true })
+  return format.align(cells, { true, true, true, true }, { { 5, 24 }, { 3, 0 }, { 1, 0 }, { 5, 8 } })
 end
 
 function Top.__tostring(top)

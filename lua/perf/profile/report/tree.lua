@@ -228,7 +228,8 @@ function Tree.__tostring(tree)
     rows[#rows + 1] = {}
     for i = 1, width do rows[#rows][i] = i < width and "" or ("... and %d lighter ones"):format(left) end
   end
-  local table_text = format.align(rows, { true, true, width > 3, width > 3 })
+  local table_text = format.align(rows, { true, true, width > 3, width > 3 },
+    width > 3 and { { 5, 30 }, { 3, 0 }, { 1, 0 }, { 4, 0 }, { 5, 8 } } or { { 3, 24 }, { 1, 0 }, { 3, 8 } })
   return tree.of and table_text or top.title(tree) .. "\n\n" .. table_text
 end
 

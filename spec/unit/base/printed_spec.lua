@@ -1,0 +1,86 @@
+-- Results that are plain tables print their fields, never an address.
+local perf = require "perf"
+local printed = require "perf.base.printed"
+
+local function text(t) return tostring(printed.table(t)) end
+
+describe("a printed table", function()
+  it("shows its fields on a line, the name first", function()
+    assert.equal("{name = x, a = 1.5, b = {1, 2, 3}, c = true}", text { c = true, a = 1.5, b = { 1, 2, 3 }, name = "x" })
+    assert.equal("(empty)", text {})
+    assert.equal("{a = function}", text { a = print })
+  end)
+
+  it("shows many fields below each other", function()
+    local t = {}
+    for i = 1, 30 do t["field" .. i] = i end
+    assert.matches("^field1   1\nfield10  10\n", text(t))
+  end)
+
+  it("shows an array of rows with a heading, and says how many are left out", function()
+    local rows = {}
+    for i = 1, 25 do rows[i] = { name = "n" .. i, bytes = i * 1000 } end
+    local lines = tostring(printed.rows(rows))
+    assert.matches("^name  bytes\nn1     1000\n", lines)
+    assert.matches("\n%.%.%. and 5 more$", lines)
+    assert.equal("{name = n3, bytes = 3000}", tostring(rows[3]))
+  end)
+
+  it("is what the functions of the library return", function()
+    local function run() return ("x"):rep(1e6):byte() end
+    local stats = perf.bench(run, { repeats = 3, min_time = 0 })
+    local comparison = perf.compare({ a = run, b = run }, { repeats = 3, min_time = 0 })
+    local prof = perf.profile({ event = "page-faults:u", period = 1 }, run)
+    local heap = perf.heap()
+    local later = perf.heap()
+    local tally = perf.tally { by = "ip" }
+    local zone = perf.zone "parse"
+    local span = perf.tracer({ service = "x", exporter = false, events = false }):start "x"
+    local changes = later:diff(heap)
+    local list = { stats[1], stats.wall, comparison[1], comparison.wall.candidates, heap:types(), heap:types()[1], heap:paths(),
+      heap:who(perf), changes.types, changes.paths, tally:top(), tally:totals(), zone, span:context(), span.tracer:stats(),
+      span.tracer.warnings, perf.doctor()[1], prof:samples(), prof:top().lines, prof:diff(prof).lines }
+    for i, object in ipairs(list) do assert.is_nil(tostring(object):find "0x%x%x%x%x", i .. ": " .. tostring(object)) end
+    assert.equal("perf.Zone(parse)", tostring(zone))
+    zone:close()
+    assert.equal("perf.Zone(parse, closed)", tostring(zone))
+    heap:close()
+    later:close()
+  end)
+
+  it("can be the result of a job of a Pool", function()
+    local pool = perf.pool { size = 1, cpus = false, events = false }
+    local row = pool:submit(function(t) return t end, printed.table { a = 1 }):get()
+    assert.equal("{a = 1}", tostring(row))
+    pool:close()
+  end)
+end)
+
+-- The story: a wrong value was shown by its address ("unknown cache 'table: 0x55d23b3eb270'"), and a zero byte as itself.
+describe("the message about a wrong argument", function()
+  it("has no address and no zero byte", function()
+    local group = perf.group { "dummy" }
+    for _, fn in ipairs { function() perf.hardware_cache { {} } end, function() group:poll(print) end,
+      function() perf.pmu_type "a\0b" end } do
+      local ok, message = pcall(fn)
+      assert.is_false(ok)
+      assert.is_nil(message:find "0x%x%x%x%x" or message:find "%z", message)
+    end
+    group:close()
+  end)
+
+  it("has the method's name and the caller's line", function()
+    local tracer = perf.tracer { service = "x", exporter = false, events = false }
+    local span = tracer:start "x"
+    local heap = perf.heap()
+    heap:close()
+    for name, fn in pairs { start = function() tracer.start(true, "x") end, span = function() tracer.span(nil, "x", print) end,
+      pause = function() span.pause(true) end, finish = function() span.finish(1) end, totable = function() heap:totable() end,
+      json = function() heap:json() end } do
+      local ok, message = pcall(fn)
+      assert.is_false(ok, name)
+      assert.matches("^[^\n]*printed_spec%.lua:%d+: ", message)
+      assert.truthy(message:find("'" .. name .. "'", 1, true), message)
+    end
+  end)
+end)
