@@ -63,7 +63,7 @@ local contestants = { { "plain", function() return function() return 0 end end }
 -- The event alone; returns a function that ends it and returns its samples.
 local function bare(sigtrap, prepare)
   local ev = assert(perf.open { event = "task-clock", sample_freq = FREQ, sample_type = { "read" }, sigtrap = sigtrap,
-    remove_on_exec = sigtrap, wakeup_events = 1 })
+    remove_on_exec = sigtrap })
   ev:map { pages = 128 }
   if prepare then prepare(ev:fd()) end
   ev:enable()
