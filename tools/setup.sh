@@ -109,6 +109,7 @@ test)
     nice_to_have shellcheck "checks shell scripts" shellcheck
     nice_to_have clang "the second compiler, and the one for BPF" clang llvm
     nice_to_have aarch64-linux-gnu-gcc "compiles for arm64" gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+    nice_to_have i686-linux-gnu-gcc "compiles for 32-bit x86" gcc-i686-linux-gnu libc6-dev-i386-cross
     want "specs and examples use it" lua-cjson lua-dkjson lua-argparse lua-luv lua-cqueues
     want "spans are sent with it" lua-socket lua-sec lua-zlib lua-http
     want "an optional part of the module stands on it" libbpf-dev libtraceevent-dev libdw-dev libpfm4-dev \

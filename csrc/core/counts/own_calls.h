@@ -75,7 +75,7 @@ void pf_own_exit_watched(enum pf_own_call call);
 
 static inline int pf_own_any(void)
 {
-	return __builtin_expect(atomic_load_explicit(&pf_own_watched, memory_order_relaxed), 0) != 0;
+	return __builtin_expect(atomic_load_explicit(&pf_own_watched, memory_order_relaxed) != 0, 0) != 0;
 }
 
 static inline void pf_own_enter(enum pf_own_call call)

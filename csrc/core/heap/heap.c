@@ -26,8 +26,8 @@ static int enlarge(struct pf_heap *h, struct pf_heap_array *a, uint64_t bytes)
 	if (room < bytes)
 		room = bytes;
 	room = (room + FIRST_ROOM - 1) / FIRST_ROOM * FIRST_ROOM;
-	r = a->items ? pf_sys->mremap(&a->items, a->room, room)
-		     : pf_sys->mmap(&a->items, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	r = a->items ? pf_sys->mremap(&a->items, (size_t)a->room, (size_t)room)
+		     : pf_sys->mmap(&a->items, (size_t)room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (r < 0) {
 		a->items = a->room ? a->items : NULL;
 		fail(h, -ENOMEM);
@@ -55,7 +55,7 @@ void pf_heap_drop(struct pf_heap *h, struct pf_heap_array *a)
 {
 	h->used -= a->bytes;
 	if (a->items && !h->map)
-		pf_sys->munmap(a->items, a->room);
+		pf_sys->munmap(a->items, (size_t)a->room);
 	*a = (struct pf_heap_array){0};
 }
 

@@ -84,7 +84,7 @@ static int close_others(int file, int end)
 static int write_all(const void *from, uint64_t n, uint64_t at)
 {
 	while (n > 0) {
-		const ssize_t done = pwrite(FILE_FD, from, n, (off_t)at);
+		const ssize_t done = pwrite(FILE_FD, from, (size_t)n, (off_t)at);
 
 		if (done <= 0)
 			return done < 0 ? -errno : -EIO;
@@ -178,12 +178,12 @@ static int map(struct pf_heap_child *c, struct pf_heap *h)
 		return -ECHILD;
 	if (image.result < 0)
 		return image.result;
-	r = pf_sys->mmap(&p, image.size, PROT_READ, MAP_SHARED, c->file, 0);
+	r = pf_sys->mmap(&p, (size_t)image.size, PROT_READ, MAP_SHARED, c->file, 0);
 	if (r < 0)
 		return r;
 	*h = image.h;
 	h->map = p;
-	h->map_size = image.size;
+	h->map_size = (size_t)image.size;
 	for (int i = 0; i < PF_HEAP_ARRAYS; i++)
 		h->a[i].items = (char *)p + image.at[i];
 	return 0;

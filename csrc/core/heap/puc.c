@@ -443,8 +443,8 @@ static size_t put_string(const struct pf_heap_puc_reader *r, uint64_t at, char *
 
 	if (size > most - n)
 		size = most - n;
-	memcpy(to + n, (const void *)(uintptr_t)(at + r->l->string_text), size);
-	return n + size;
+	memcpy(to + n, (const void *)(uintptr_t)(at + r->l->string_text), (size_t)size);
+	return n + (size_t)size;
 }
 
 /* A prototype's text is its chunk's name, the line of its definition and the names of its upvalues, each with a zero byte. */

@@ -352,7 +352,7 @@ struct comparison {
 static int add_to(struct comparison *c, const struct pf_piece *p)
 {
 	struct iovec *last = c->n ? &c->remote[c->n - 1] : NULL;
-	size_t at = last ? p->address - (uintptr_t)last->iov_base : 0;
+	size_t at = last ? (size_t)(p->address - (uintptr_t)last->iov_base) : 0;
 
 	if (c->pieces_n == sizeof c->pieces / sizeof *c->pieces)
 		return 0;

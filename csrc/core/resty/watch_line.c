@@ -16,11 +16,14 @@ static const struct {
 } calls[] = {
 #define CALL(name) {SYS_##name, #name}
 	CALL(read), CALL(write), CALL(pread64), CALL(pwrite64), CALL(readv), CALL(writev), CALL(openat), CALL(close), CALL(fsync),
-	CALL(fdatasync), CALL(flock), CALL(fcntl), CALL(connect), CALL(accept), CALL(accept4), CALL(recvfrom), CALL(sendto),
+	CALL(fdatasync), CALL(flock), CALL(fcntl), CALL(connect), CALL(accept4), CALL(recvfrom), CALL(sendto),
 	CALL(recvmsg), CALL(sendmsg), CALL(ppoll), CALL(pselect6), CALL(epoll_pwait), CALL(nanosleep), CALL(clock_nanosleep),
 	CALL(wait4), CALL(waitid), CALL(clone), CALL(execve), CALL(futex), CALL(madvise), CALL(mmap), CALL(munmap),
 #ifdef SYS_poll
 	CALL(poll), CALL(select), CALL(epoll_wait), CALL(open), CALL(vfork), CALL(stat), CALL(lstat), CALL(unlink), CALL(rename),
+#endif
+#ifdef SYS_accept
+	CALL(accept),
 #endif
 #ifdef SYS_statx
 	CALL(statx),

@@ -286,7 +286,7 @@ static void read_words(struct pf_luajit_view *v)
 
 	if (n > PF_LUAJIT_STACK_WORDS)
 		n = PF_LUAJIT_STACK_WORDS;
-	if (n && !pf_luajit_read(v, v->words, v->cframe - n * sizeof *v->words, n * sizeof *v->words))
+	if (n && !pf_luajit_read(v, v->words, v->cframe - n * sizeof *v->words, (size_t)n * sizeof *v->words))
 		n = 0;
 	for (uint64_t i = 0; i < n / 2; i++) { /* from the frame downward */
 		const uint64_t word = v->words[i];

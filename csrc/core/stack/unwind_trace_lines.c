@@ -309,7 +309,7 @@ struct pf_trace_stretch pf_trace_lines_at(const struct pf_luajit_view *v, const 
 	if (size < begins)
 		return lines;
 	size = size - begins + PF_TRACE_MARK < READ_MOST ? size - begins + PF_TRACE_MARK : READ_MOST;
-	if (!pf_luajit_read(v, code, t->code + begins - PF_TRACE_MARK, size) || !pf_trace_is_mark(code))
+	if (!pf_luajit_read(v, code, t->code + begins - PF_TRACE_MARK, (size_t)size) || !pf_trace_is_mark(code))
 		return lines;
 	v->memo->marked = 1;
 	for (uint64_t i = PF_TRACE_MARK; i + PF_TRACE_MARK <= size; i += PF_TRACE_OFFSET) {

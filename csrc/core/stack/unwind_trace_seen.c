@@ -196,7 +196,7 @@ static int hash_of(const struct pf_luajit_view *v, const struct result *r, uint6
 
 		if (size >= KINDS)
 			add_structure(v, &h, (unsigned)(size - KINDS), at, base);
-		else if (!add_bytes(v, &h, at, size))
+		else if (!add_bytes(v, &h, at, (size_t)size))
 			return 0;
 		h.lanes[0] = mix(h.lanes[0], i); /* a structure that is not there adds nothing else */
 	}

@@ -72,7 +72,7 @@ static inline int look(const struct pf_luajit_view *v, struct pf_trace_window *w
 {
 	if (at - w->from >= w->n || w->n - (at - w->from) < n) {
 		w->from = at;
-		w->n = end - at < sizeof w->bytes ? end - at : sizeof w->bytes;
+		w->n = end - at < sizeof w->bytes ? (size_t)(end - at) : sizeof w->bytes;
 		if (!pf_luajit_read(v, w->bytes, at, w->n))
 			w->n = 0;
 		if (w->n < n)
