@@ -201,8 +201,7 @@ gcstress-short: ## the same for the specs of measuring, rings and records
 
 jitstress: ## the suite with everything compiled at once, on luajit
 	@$(MAKE) -s LUA=luajit all testkit
-	@BUILD=$(BUILD) LUA_INIT='if jit then jit.opt.start("hotloop=1", "hotexit=1") end' SUITE_NAME=jitstress \
-		tools/suite.sh -l luajit $(SUITE)
+	@BUILD=$(BUILD) PERF_JITSTRESS=1 SUITE_NAME=jitstress tools/suite.sh -l luajit $(SUITE)
 
 test-safe-points: ## the specs of profiles, with stacks taken at safe points
 	@$(MAKE) -s -j2 builds BUILDS="luajit lua5.1 lua5.4"

@@ -30,11 +30,13 @@ function compiled.loop()
     if what == "abort" and number == trace then trace = nil end
   end
   jit.attach(note, "trace")
+  jit.opt.start("hotloop=56", "hotexit=10") -- the defaults, also under PERF_JITSTRESS: where the trace begins decides its exits
   local calls = 0
   repeat
     run()
     calls = calls + 1
   until trace or calls == 200
+  if os.getenv "PERF_JITSTRESS" then jit.opt.start("hotloop=1", "hotexit=1") end
   jit.attach(note)
   return run, assert(trace, "the loop was not compiled")
 end

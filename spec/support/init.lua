@@ -12,8 +12,8 @@
 -- After each spec the same descriptors and event mappings must be open as before it: see leaks.lua. `require "testkit"`
 -- (spec/support/testkit*.c) has exact triggers; `require "spec.support.util"` has other functions for specs.
 --
--- PERF_GCSTRESS=1 runs each spec with the collector under pressure: see stress.lua. PERF_SAN=1 means that this build has
--- sanitizers. PERF_MUST: see needs.lua.
+-- PERF_GCSTRESS=1 runs each spec with the collector under pressure: see stress.lua. PERF_JITSTRESS=1 lets LuaJIT compile all code
+-- at once. PERF_SAN=1 means that this build has sanitizers. PERF_MUST: see needs.lua.
 local busted = require "busted"
 local kit = require "testkit"
 local needs = require "spec.support.needs"
@@ -55,6 +55,7 @@ local jit = rawget(_G, "jit")
 if jit then
   jit.flush() -- also frees the small area that it has now
   require("jit.opt").start("sizemcode=1024", "maxmcode=8192")
+  if os.getenv "PERF_JITSTRESS" then require("jit.opt").start("hotloop=1", "hotexit=1") end
 end
 local collected -- KB in use after the last collection
 local enough -- KB in use up to which the heap need not grow
