@@ -13,5 +13,6 @@ it("samples of a program that is being loaded are not in its parent's Lua state"
   end)
   local text = profiling.text(prof)
   assert.is_nil((prof.failures or {})["too deep"], text)
-  assert.is_true(profiling.under(prof, "(outside Lua)") > 300, text)
+  -- Those that are read after the program has found its Lua may belong to it or not.
+  assert.is_true(profiling.under(prof, "(outside Lua)") + profiling.under(prof, "(unsampled)") > 300, text)
 end)
