@@ -29,30 +29,32 @@ function M.text_for(destination, make, ...)
   return text
 end
 
-local character = "[%z\1-\127\194-\244][\128-\191]*"
-
--- The last n characters of a text.
-local function last(text, n)
-  if not text:find "[\128-\255]" then return text:sub(-n) end
-  local all = {}
-  for c in text:gmatch(character) do all[#all + 1] = c end
-  return table.concat(all, "", math.max(1, #all - n + 1))
+-- Shorten a text to n columns in its middle.
+local function without_middle(text, n)
+  if #text <= n or utf8.columns(text) <= n then return text end
+  if n < 8 then return utf8.first(text, math.max(n, 0)) end
+  local left = math.floor((n - 3) / 2)
+  return utf8.first(text, left) .. "..." .. utf8.last(text, n - 3 - left)
 end
 
--- Shorten a name to n characters: a path loses its first directories, another text its middle.
+-- Shorten a name to n columns: a path loses its first directories, another text its middle, but not the number of a line.
 function M.shorten(text, n)
-  if #text <= n then return text end
-  if n < 8 then return utf8.cut(text, n) end
+  if #text <= n or utf8.columns(text) <= n then return text end
+  if n < 8 then return utf8.first(text, n) end
   local slash = text:match ".*()/"
   if slash then
     local before = text:sub(1, slash):match ".*()%s" or 0
     local head, directories, tail = text:sub(1, before), text:sub(before + 1, slash), text:sub(slash + 1)
-    local room = n - #head - #tail - 3
-    if room > 0 then return head .. "..." .. last(directories, room) .. tail end
+    local room = n - utf8.columns(head) - utf8.columns(tail) - 3
+    if room > 0 then return head .. "..." .. utf8.last(directories, room) .. tail end
     return M.shorten(head .. tail, n)
   end
-  local left = math.floor((n - 3) / 2)
-  return utf8.cut(text, left) .. "..." .. last(text, n - 3 - left)
+  local file, line, rest = text:match "^(.-%.%w+)(:%d+)(.*)$"
+  local room = n - #(line or "")
+  if not line or room < 4 then return without_middle(text, n) end
+  local most = math.max(room - utf8.columns(rest), math.floor(room / 2), room - 11)
+  file = without_middle(file, most)
+  return file .. line .. without_middle(rest, room - utf8.columns(file))
 end
 
 -- All digits of a 64-bit value: a number, a 64-bit cdata or a "0x" string.
@@ -112,10 +114,13 @@ local function remove(rows, column)
   end
 end
 
-local function widths_of(rows)
+-- The columns of a cell. Without a terminal it is not known how many a character takes, so its bytes are counted.
+local function width_of(cell, columns) return columns and utf8.columns(cell) or #cell end
+
+local function widths_of(rows, columns)
   local width, sum = {}, -2
   for _, row in ipairs(rows) do
-    for i, cell in ipairs(row) do width[i] = math.max(width[i] or 0, #cell) end
+    for i, cell in ipairs(row) do width[i] = math.max(width[i] or 0, width_of(cell, columns)) end
   end
   for _, w in ipairs(width) do sum = sum + (w > 0 and w + 2 or 0) end
   return width, sum
@@ -131,13 +136,13 @@ local function widest(width, right)
 end
 
 local function shortened(cell, n, cut)
-  if #cell <= n then return cell end
-  return cut and utf8.cut(cell, n - 3) .. "..." or M.shorten(cell, n)
+  if utf8.columns(cell) <= n then return cell end
+  return cut and utf8.first(cell, n - 3) .. "..." or M.shorten(cell, n)
 end
 
 -- The widths to which the first n steps shorten columns, and whether the table is narrow enough then.
 local function settle(rows, steps, n, columns)
-  local width, sum = widths_of(rows)
+  local width, sum = widths_of(rows, columns)
   local limits = {}
   for k = 1, n do
     local column, least = steps[k][1], steps[k][2]
@@ -159,7 +164,7 @@ local function narrowed(rows, right, steps, columns)
     copies[n] = {}
     for i, cell in ipairs(row) do copies[n][i] = cell end
   end
-  steps = steps or { { widest((widths_of(rows)), right), 8 } }
+  steps = steps or { { widest((widths_of(rows, columns)), right), 8 } }
   for n, step in ipairs(steps) do
     if step[2] == 0 then remove(copies, step[1]) end
     cut[step[1]] = step.cut
@@ -172,7 +177,7 @@ local function narrowed(rows, right, steps, columns)
       if row[column] then row[column] = shortened(row[column], n, cut[column]) end
     end
   end
-  return copies, (widths_of(copies))
+  return copies, (widths_of(copies, columns))
 end
 
 -- Rows of cells as aligned text.
@@ -181,15 +186,15 @@ end
 -- @param steps how the table is made as narrow as the terminal, done in this order until it is narrow enough: {column, the least
 -- width to which its cells are shortened; 0: it is left out; cut=true: cells lose their end}. By default the widest is shortened.
 function M.align(rows, right, steps)
-  local width, sum = widths_of(rows)
   local lines, columns = {}, M.columns()
+  local width, sum = widths_of(rows, columns)
   right = right or {}
   local narrow = columns and sum > columns
   if narrow then rows, width = narrowed(rows, right, steps, columns) end
   for n, row in ipairs(rows) do
     local cells = {}
     for i, cell in ipairs(row) do
-      local pad = (" "):rep(width[i] - #cell)
+      local pad = (" "):rep(width[i] - width_of(cell, columns))
       if width[i] > 0 or not narrow then cells[#cells + 1] = right[i] and pad .. cell or cell .. pad end
     end
     lines[n] = table.concat(cells, "  "):match "^.*%S" or ""

@@ -75,6 +75,59 @@ function M.cut(s, n)
   return sub(s, 1, i - 1)
 end
 
+-- Code points that take no column of a terminal (marks, joiners, directions) and those that take two: {first, last, columns}.
+local UNUSUAL = { { 0x300, 0x36f, 0 }, { 0x483, 0x489, 0 }, { 0x591, 0x5bd, 0 }, { 0x610, 0x61a, 0 }, { 0x64b, 0x65f, 0 },
+  { 0x1100, 0x115f, 2 }, { 0x1ab0, 0x1aff, 0 }, { 0x1dc0, 0x1dff, 0 }, { 0x200b, 0x200f, 0 }, { 0x202a, 0x202e, 0 },
+  { 0x2060, 0x206f, 0 }, { 0x20d0, 0x20ff, 0 }, { 0x2e80, 0x303e, 2 }, { 0x3041, 0xa4cf, 2 }, { 0xac00, 0xd7a3, 2 },
+  { 0xf900, 0xfaff, 2 }, { 0xfe00, 0xfe0f, 0 }, { 0xfe20, 0xfe2f, 0 }, { 0xfe30, 0xfe6f, 2 }, { 0xff00, 0xff60, 2 },
+  { 0xffe0, 0xffe6, 2 }, { 0x1f300, 0x1f64f, 2 }, { 0x1f680, 0x1f6ff, 2 }, { 0x1f900, 0x1f9ff, 2 }, { 0x20000, 0x3fffd, 2 } }
+
+-- The columns of the character of n bytes that begins at i.
+local function columns_at(s, i, n)
+  if n == 1 then return 1 end
+  local a, b, c, d = byte(s, i, i + n - 1)
+  local point = n == 2 and a % 32 * 64 + b % 64 or n == 3 and (a % 16 * 64 + b % 64) * 64 + c % 64
+    or ((a % 8 * 64 + b % 64) * 64 + c % 64) * 64 + d % 64
+  for _, range in ipairs(UNUSUAL) do
+    if point <= range[2] then return point >= range[1] and range[3] or 1 end
+  end
+  return 1
+end
+
+-- The columns that a string takes in a terminal. A byte that is not UTF-8 takes one.
+function M.columns(s)
+  if not find(s, "[\128-\255]") then return #s end
+  local sum, i = 0, 1
+  while i <= #s do
+    local n = length(s, i) or 1
+    sum, i = sum + columns_at(s, i, n), i + n
+  end
+  return sum
+end
+
+-- The beginning of a string that takes at most n columns.
+function M.first(s, n)
+  if #s <= n then return s end
+  local i = 1
+  while i <= #s do
+    local size = length(s, i) or 1
+    n = n - columns_at(s, i, size)
+    if n < 0 then break end
+    i = i + size
+  end
+  return sub(s, 1, i - 1)
+end
+
+-- The end of a string that takes at most n columns.
+function M.last(s, n)
+  local left, i = M.columns(s), 1
+  while left > n do
+    local size = length(s, i) or 1
+    left, i = left - columns_at(s, i, size), i + size
+  end
+  return sub(s, i)
+end
+
 -- The character of a code point.
 function M.char(c)
   if c < 0x80 then return char(c) end

@@ -2,6 +2,7 @@
 local core = require "perf.core"
 local format = require "perf.base.format"
 local perf = require "perf"
+local utf8 = require "perf.base.utf8"
 
 describe("on a terminal of 40 columns", function()
   local size, destination
@@ -24,6 +25,28 @@ describe("on a terminal of 40 columns", function()
     assert.equal("run app.lua:12", format.shorten("run /usr/share/very/long/app.lua:12", 14))
     assert.equal("a_ve..._name", format.shorten("a_very_long_and_dull_name", 12))
     assert.equal("\195\164\195\164...\195\164\195\164\195\164", format.shorten(("\195\164"):rep(20), 8))
+  end)
+
+  -- The story: the name of a file without a directory lost the number of its line, so that rows were the same; and a cell was
+  -- shortened to a number of characters, of which some take two columns.
+  it("a name keeps the number of its line", function()
+    assert.equal("a_r....lua:123 handler_2", format.shorten("a_rather_long_name.lua:123 handler_2", 24))
+    assert.equal("main chu..._name.lua:12", format.shorten("main chunk a_rather_long_name.lua:12", 23))
+    assert.equal("app.lua:7 a_...name", format.shorten("app.lua:7 a_rather_long_name", 19))
+  end)
+
+  it("a wide character counts as two columns, and a mark as none", function()
+    local wide, mark = "\230\151\165", "\204\136"
+    assert.equal(20, utf8.columns(wide:rep(10)))
+    assert.equal(3, utf8.columns("a" .. mark .. "o" .. mark .. "\255"))
+    for n = 8, 30 do
+      for _, text in ipairs { wide:rep(40), "/" .. wide:rep(20) .. "/" .. wide .. ".lua:12",
+        wide:rep(20) .. ".lua:12 " .. wide:rep(9), ("a" .. mark):rep(40), wide:rep(12) .. "\255\254" .. wide } do
+        assert.is_true(utf8.columns(format.shorten(text, n)) <= n, n .. ": " .. text)
+      end
+    end
+    local text = format.align({ { "1", wide:rep(2), "x" }, { "2", "abcd", "y" } })
+    assert.equal("1  " .. wide:rep(2) .. "  x\n2  abcd  y", text)
   end)
 
   it("a table keeps its numbers, and loses columns in the order that its maker says", function()
