@@ -64,8 +64,17 @@ end
 
 local kinds = { table = true, ["function"] = true, userdata = true, thread = true, cdata = true }
 
--- A message without addresses ("table: 0x55d23b3eb270") and zero bytes, which values in it may have.
+local LONG, HEAD, TAIL = 200, 120, 60 -- bytes of a word in a message; what is left of a longer one
+
+-- The beginning and the end of a long word, without parts of UTF-8 characters.
+local function shorten(word)
+  if #word <= LONG then return end
+  return word:sub(1, HEAD):gsub("[\192-\255]?[\128-\191]*$", "") .. "..." .. word:sub(-TAIL):gsub("^[\128-\191]*", "")
+end
+
+-- A message without addresses ("table: 0x55d23b3eb270"), zero bytes and very long words, which values in it may have.
 local function plain(message)
+  if #message > LONG then message = message:gsub("%S+", shorten) end
   message = message:gsub("%f[%a](%a+): 0x%x+", function(kind) return kinds[kind] and kind end)
   return (message:gsub("%z", "\\0"))
 end

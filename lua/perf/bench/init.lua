@@ -103,7 +103,8 @@ end
 local function summarize(sample)
   local row = stats.summary(sample.known) or { n = 0 }
   row.label, row.unit, row.why, row.note = sample.label, sample.unit, sample.why, sample.note
-  row.values = sample.known
+  row.values = printed.table(sample.known)
+  if row.ci then printed.table(row.ci) end
   if sample.share < 1 then row.share = sample.share end
   return printed.table(row)
 end
@@ -179,7 +180,7 @@ function M.bench(...)
   local candidates, rounds = run.rounds(set, { fn }, settings(opts, 7, 3))
   local candidate = candidates[1]
   local list, source = places(candidate)
-  local result = { n = rounds, batch = candidate.batch, source = source, overhead = {} }
+  local result = { n = rounds, batch = candidate.batch, source = source, overhead = printed.table {} }
   for i, place in ipairs(list) do
     local sample = run.samples(candidate, place)
     result.overhead[sample.label] = sample.overhead
@@ -367,7 +368,7 @@ local function row_from(names, samples, differences)
       if found then
         local ratio = found.ratio
         v.pairs, v.differing, v.p, v.difference = found.n, found.differing, found.p, found.difference
-        if ratio then v.ratio, v.ratio_ci = ratio[1], { ratio[2], ratio[3], level = ratio.level } end
+        if ratio then v.ratio, v.ratio_ci = ratio[1], printed.table { ratio[2], ratio[3], level = ratio.level } end
         differences[#differences + 1] = v
       else
         v.verdict, v.real = "not counted", false
@@ -400,7 +401,7 @@ function M.compare(...)
   for i, name in ipairs(names) do list[i] = fns[name] end
   local ran, rounds = run.rounds(set, list, settings(opts, 12, 6))
   local order, source = places(ran[1])
-  local result = { names = names, baseline = names[1], n = rounds, batch = {}, source = source,
+  local result = { names = printed.table(names), baseline = names[1], n = rounds, batch = printed.table {}, source = source,
     least = opts.least }
   for i, name in ipairs(names) do result.batch[name] = ran[i].batch end
 

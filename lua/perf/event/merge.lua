@@ -14,6 +14,7 @@
 -- it in its ring.
 local argument = require "perf.base.argument"
 local core = require "perf.core"
+local printed = require "perf.base.printed"
 
 local M = {}
 
@@ -202,7 +203,7 @@ function M.lost(events)
     local n, detail = ev:lost()
     sum, at_least = sum + n, at_least or detail.at_least
   end
-  return sum, { at_least = at_least }
+  return sum, printed.table { at_least = at_least }
 end
 
 -- A reader of several events.

@@ -72,7 +72,7 @@ end
 
 M.hold, M.drop = idle_lists.hold, idle_lists.drop
 
-local function bad_list(why) argument.raise(why, 1, "measure") end
+local function bad_list(why) argument.raise(why, 1) end
 
 -- Open a list that was opened before, without resolving its names.
 local function open_again(key)

@@ -26,6 +26,17 @@ describe("a printed table", function()
     assert.equal("{name = n3, bytes = 3000}", tostring(rows[3]))
   end)
 
+  -- The story: a program put a list into its rows, and printing it raised a stack overflow; and a row that a program replaced by
+  -- a string raised an error about a field.
+  it("may contain itself, and values that are no rows", function()
+    local rows = printed.rows { { bytes = 1 } }
+    rows[1].all = rows
+    assert.matches("^all +bytes\n", tostring(rows))
+    assert.matches("{%.%.%.}", tostring(rows[1]))
+    rows[2] = "a text"
+    assert.matches("^{{.*}, a text}$", tostring(rows))
+  end)
+
   it("is what the functions of the library return", function()
     local function run() return ("x"):rep(1e6):byte() end
     local stats = perf.bench(run, { repeats = 3, min_time = 0 })
@@ -37,7 +48,9 @@ describe("a printed table", function()
     local zone = perf.zone "parse"
     local span = perf.tracer({ service = "x", exporter = false, events = false }):start "x"
     local changes = later:diff(heap)
-    local list = { stats[1], stats.wall, comparison[1], comparison.wall.candidates, heap:types(), heap:types()[1], heap:paths(),
+    local list = { stats[1], stats.wall, stats[1].values, stats[1].ci, stats.overhead,
+      comparison.names, comparison.batch, comparison.wall.candidates.b.ci, comparison[1], comparison.wall.candidates,
+      heap:types(), heap:types()[1], heap:paths(),
       heap:who(perf), changes.types, changes.paths, tally:top(), tally:totals(), zone, span:context(), span.tracer:stats(),
       span.tracer.warnings, perf.doctor()[1], prof:samples(), prof:top().lines, prof:diff(prof).lines }
     for i, object in ipairs(list) do assert.is_nil(tostring(object):find "0x%x%x%x%x", i .. ": " .. tostring(object)) end
@@ -67,6 +80,33 @@ describe("the message about a wrong argument", function()
       assert.is_nil(message:find "0x%x%x%x%x" or message:find "%z", message)
     end
     group:close()
+  end)
+
+  -- The story: the message about an event whose name had 5,000 characters had all of them.
+  it("has the beginning and the end of a long word", function()
+    local long = "first" .. ("\195\164"):rep(3000) .. "last"
+    for _, fn in ipairs { function() perf.open(long) end, function() perf.group { long } end,
+      function() perf.open("dummy", { [long] = 1 }) end, function() perf.hardware_cache { long } end } do
+      local ok, message = pcall(fn)
+      assert.is_false(ok)
+      assert.is_true(#message < 500, #message .. " bytes")
+      assert.matches("first\195.*\164%.%.%.\195.*last", message)
+    end
+  end)
+
+  -- The story: perf.bench and perf.compare passed a list of events on, whose mistakes were those of 'measure' then.
+  it("has the name of the function that was called", function()
+    local function nothing() end
+    local list = { { event = "dummy", [1] = {} }, { "dummy", false }, ("x"):rep(70) .. "\0" }
+    for _, events in ipairs(list) do
+      for name, fn in pairs { bench = function() perf.bench(events, nothing) end,
+        measure = function() perf.measure(events, nothing) end,
+        compare = function() perf.compare(events, { a = nothing, b = nothing }) end } do
+        local ok, message = pcall(fn)
+        assert.is_false(ok)
+        assert.truthy(message:find(" to '" .. name .. "' (", 1, true), name .. ": " .. message)
+      end
+    end
   end)
 
   it("has the method's name and the caller's line", function()
