@@ -115,6 +115,24 @@ describe("the page of perf.compare in a browser", function()
       result.push(text("subtitle").includes("y".repeat(400)), document.documentElement.scrollWidth <= innerWidth);]]))
   end)
 
+  -- The story: on a phone all names were "candidate_with_a_na...", since they lost their ends.
+  it("shortens names in their middle", function()
+    local c, LONG = comparison(), "a_rather_long_name" .. ("_of_the_candidate"):rep(5) .. "_2"
+    local function rename(row)
+      row.candidates[LONG], row.candidates.new = row.candidates.new, nil
+    end
+    for i, name in ipairs(c.names) do
+      if name == "new" then c.names[i] = LONG end
+    end
+    c.batch[LONG] = c.batch.new
+    rename(c.wall)
+    rename(c[1])
+    local r = run(c, "Comparison", [[
+      result.push([...document.querySelectorAll("svg text")].map(e => e.textContent).find(t => t.startsWith("a_rather")));]],
+      { width = 390 })
+    assert.matches("^a_rather.*\226\128\166.*e_2$", r[1])
+  end)
+
   -- The story: with 100 candidates the page was 9,300 pixels high, and had its axis only at the bottom.
   it("keeps the axis in view above many candidates", function()
     local many = comparison()

@@ -133,10 +133,12 @@ function chart(row, svg, ruler) {
 }
 
 const iso = text => text && "\u2068" + text + "\u2069"; // right-to-left names keep their place among numbers and other names
-// A name that would run into the text beside it loses its end.
+// A name that would run into the text beside it loses its middle: names often differ at their ends.
 function shorten(text, room) {
-  const full = text.textContent;
-  for (let n = full.length - 1; n > 1 && text.getComputedTextLength() > room; n--) text.textContent = full.slice(0, n) + "\u2026";
+  const full = [...text.textContent], part = (from, to) => full.slice(from, to).join("");
+  for (let n = full.length - 1; n > 1 && text.getComputedTextLength() > room; n--) {
+    text.textContent = part(0, n - (n >> 1)) + "\u2026" + part(full.length - (n >> 1));
+  }
 }
 
 const MINOR = ["mean", "spread", "min", "max"]; // left out on phones
