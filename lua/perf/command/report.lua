@@ -7,6 +7,7 @@ local keys = require "perf.base.keys"
 local input = require "perf.command.input"
 local tables = require "perf.base.format"
 local terminal = require "perf.command.terminal"
+local utf8 = require "perf.base.utf8"
 
 local M = {}
 
@@ -69,14 +70,14 @@ end
 
 -- The part of each profile that --zone names; or nil and the error.
 local function in_zone(list, name)
-  local found, any = {}, {}
+  local found, any, shown = {}, {}, {}
   for i, prof in ipairs(list) do
     found[i] = prof:zone(name)
-    for _, zone in ipairs(prof:top().zones) do any[zone.name] = true end
+    for _, zone in ipairs(prof:top().zones) do any[zone.name], shown[utf8.line(zone.name)] = true, true end
   end
   if any[name] then return found end
-  local known = checks.enumerate(keys(any))
-  return nil, ("no sample is in the zone '%s'; the profile has %s"):format(name, known ~= "" and known or "no zones")
+  local known = checks.enumerate(keys(shown))
+  return nil, ("no sample is in the zone '%s'; the profile has %s"):format(utf8.line(name), known ~= "" and known or "no zones")
 end
 
 -- A report as text, or into the file.

@@ -60,4 +60,14 @@ describe("luaperf report --zone", function()
     local ok, message, code = written "nowhere"
     assert.same({ nil, "no sample is in the zone 'nowhere'; the profile has input", "USAGE" }, { ok, message, code })
   end)
+
+  -- The story: the message had the names as they are in the file, with ends of lines and escape sequences of terminals.
+  it("shows names of zones on one line, as the tables do", function()
+    local prof = profiles.new { event = "cpu-clock", unit = "ns", { weight = 3, zone = "a\n\27[2J", "app.lua:1 main chunk" } }
+    util.with_tmpname(function(path)
+      assert(prof:speedscope(path))
+      local ok, message, code = report.run({ zone = "b\n" }, { path })
+      assert.same({ nil, [[no sample is in the zone 'b\n'; the profile has a\n\x1b[2J]], "USAGE" }, { ok, message, code })
+    end)
+  end)
 end)
