@@ -38,6 +38,7 @@ describe("a printed table", function()
   end)
 
   it("is what the functions of the library return", function()
+    requires { heap = true, perf_open = "user" }
     local function run() return ("x"):rep(1e6):byte() end
     local stats = perf.bench(run, { repeats = 3, min_time = 0 })
     local comparison = perf.compare({ a = run, b = run }, { repeats = 3, min_time = 0 })
@@ -72,6 +73,7 @@ end)
 -- The story: a wrong value was shown by its address ("unknown cache 'table: 0x55d23b3eb270'"), and a zero byte as itself.
 describe("the message about a wrong argument", function()
   it("has no address and no zero byte", function()
+    requires { perf_open = "user" }
     local group = perf.group { "dummy" }
     for _, fn in ipairs { function() perf.hardware_cache { {} } end, function() group:poll(print) end,
       function() perf.pmu_type "a\0b" end } do
