@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <malloc.h>
 #include <sched.h>
@@ -169,12 +170,19 @@ static int kit_sleeps(lua_State *L)
     return 0;
 }
 
-/* map_exec(): maps and unmaps an executable page, which writes one mmap record; returns its address */
+/* map_exec([path]): maps and unmaps an executable page, of that file or of no file, which writes one mmap record; returns its address */
 static int kit_map_exec(lua_State *L)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    void *p = mmap(NULL, page, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const char *path = luaL_optstring(L, 1, NULL);
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    void *p;
 
+    if (path && fd < 0)
+        return tk_refused(L, path, errno);
+    p = mmap(NULL, page, PROT_READ | PROT_EXEC, MAP_PRIVATE | (path ? 0 : MAP_ANONYMOUS), fd, 0);
+    if (path)
+        close(fd);
     if (p == MAP_FAILED)
         return tk_refused(L, "mmap", errno);
     munmap(p, page);

@@ -58,6 +58,7 @@ void pf_layout_init(struct pf_layout *l, const struct pf_attr *attr, enum pf_arc
 	l->regs_intr = attr->sample_regs_intr;
 	l->arch = (uint8_t)arch;
 	l->sample_id_all = attr->sample_id_all;
+	l->build_id = attr->build_id;
 	l->reads = (st & S(READ)) || attr->inherit_stat;
 	l->sides = attr->mmap || attr->mmap2 || attr->mmap_data || attr->comm || attr->task || attr->context_switch ||
 		   attr->namespaces || attr->ksymbol || attr->bpf_event || attr->cgroup || attr->text_poke || attr->inherit_stat;

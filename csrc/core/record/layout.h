@@ -25,6 +25,7 @@ struct pf_layout {
 	uint8_t arch;          /* enum pf_arch */
 	uint8_t tail;          /* samples have fields behind period */
 	uint8_t sample_id_all;
+	uint8_t build_id;      /* records of mapped files may have build ids */
 	uint8_t reads;         /* some records contain a reading in read_format */
 	uint8_t sides;         /* it writes other records than samples */
 	uint8_t writes;        /* it writes records at all */

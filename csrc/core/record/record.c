@@ -8,7 +8,7 @@
 
 _Static_assert(PF_HAS_BODY + PF_RECORD_LAST < PF_HAS_EVENT_ID_BIT, "no bit of `has` is left for another body: move PF_HAS_EVENT_ID_BIT");
 
-enum { BUILD_ID_MAX = 20 };
+enum { MD5_SIZE = 16, SHA1_SIZE = 20, BUILD_ID_MAX = 20 };
 
 PF_INLINE void trailer(const struct pf_layout *l, struct pf_walk *w, struct pf_record *out)
 {
@@ -31,14 +31,22 @@ PF_INLINE int text(struct pf_walk *w, struct pf_record *out)
 	return 0;
 }
 
-PF_INLINE int inode(struct pf_walk *w, struct pf_record *out)
+/* The kernel does not clear the bit in misc: once an event with attr.build_id has had the record, also in another process, the next
+ * events have the bit with the file's inode. So it counts for an event with that attr. Tools that put build ids into a finished file
+ * do not set the attr: they are recognized by the size of common build ids, since no device has such a major number. */
+PF_INLINE int has_build_id(const struct pf_layout *l, const struct pf_walk *w, const struct pf_record *out)
 {
-	if (out->misc & PF_MISC_MMAP_BUILD_ID) {
-		const unsigned char size = w->bytes[w->at];
+	const unsigned char *const size = w->bytes + w->at; /* and three zeros */
 
-		if (size > BUILD_ID_MAX)
-			return -EBADMSG;
-		out->build_id = (struct pf_view){.at = (uint16_t)(w->at + 4), .n = size};
+	if (!(out->misc & PF_MISC_MMAP_BUILD_ID) || size[1] || size[2] || size[3])
+		return 0;
+	return l->build_id ? size[0] > 0 && size[0] <= BUILD_ID_MAX : size[0] == MD5_SIZE || size[0] == SHA1_SIZE;
+}
+
+PF_INLINE void file(const struct pf_layout *l, struct pf_walk *w, struct pf_record *out)
+{
+	if (has_build_id(l, w, out)) {
+		out->build_id = (struct pf_view){.at = (uint16_t)(w->at + 4), .n = w->bytes[w->at]};
 		out->has |= PF_HAS_BUILD_ID;
 		w->at += 24;
 	} else {
@@ -48,7 +56,6 @@ PF_INLINE int inode(struct pf_walk *w, struct pf_record *out)
 		out->ino_generation = pf_next64(w);
 		out->has |= PF_HAS_INODE;
 	}
-	return 0;
 }
 
 PF_INLINE int reading(const struct pf_layout *l, struct pf_walk *w, struct pf_record *out)
@@ -100,7 +107,7 @@ static const uint8_t least[PF_RECORD_LAST + 1] = {
 #define TAKE_STREAM_ID(member) TAKE_U64(member) out->has |= PF_SAMPLE(STREAM_ID);
 #define TAKE_ID32(member) TAKE_U32(member) out->has |= PF_SAMPLE(ID);
 #define TAKE_TEXT(member) r = text(w, out);
-#define TAKE_INODE(member) r = inode(w, out);
+#define TAKE_INODE(member) file(l, w, out);
 #define TAKE_READ(member) r = reading(l, w, out);
 #define TAKE_PAIRS(member) r = pairs(w, &out->member);
 #define TAKE_CHAIN(member) out->has |= PF_SAMPLE(CALLCHAIN); r = pf_take64(w, pf_next64(w), &out->member) ? 0 : -EBADMSG;

@@ -87,7 +87,6 @@ describe("bytes that no kernel writes", function()
     bad(b.record(T.TEXT_POKE, 0, b.u64(1), b.u16(4), b.u16(1), "abcd"))
     bad(b.record(T.TEXT_POKE, 0, b.u64(1), b.u16(5), b.u16(0), "abcd"))
     bad(b.record(T.TEXT_POKE, 0, b.u64(1), b.u16(65535), b.u16(65535), "abcd"))
-    bad(b.record(T.MMAP2, 0x4000, b.u32(1), b.u32(1), b.u64s(1, 2, 3), "\21", ("x"):rep(23), b.u64(1), b.text ""))
   end)
 
   it("are refused if a string has no end", function()
