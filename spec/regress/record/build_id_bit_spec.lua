@@ -1,5 +1,5 @@
 -- The story: once in some hundred recordings perf.record raised "no whole record at byte 4433". Another process's event asked for
--- build ids and had the record of a mapped file first. The kernel did not clear the record's bit for them, and so the next event's
+-- build ids and had the record of a mapped file first. The kernel did not clear the record's bit for them, so the next event's
 -- record, which had the file's inode, was read as one with a build id. A loop over the records left it out, and if the device's
 -- number was small, the record had a false build id.
 local kit = require "testkit"

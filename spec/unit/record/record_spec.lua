@@ -111,11 +111,11 @@ describe("a record", function()
     assert.equal("", ids:record(short).filename)
   end)
 
-  it("mmap2 with the file's inode, though its bit says that there is a build id", function()
+  it("mmap2 with the file's inode, though its bit stands for a build id", function()
     for _, maj in ipairs { 0, 7, 8, 254, 259 } do
       every_way(function(o)
-        return T.MMAP2, 2 + 0x4000, o.u32(11) .. o.u32(12) .. o.u64(0x7f0000000000) .. o.u64(0x2000) .. o.u64(0x3000) .. o.u32(maj)
-          .. o.u32(1) .. o.u64(123456789012) .. o.u64(77) .. o.u32(5) .. o.u32(2) .. o.text "/lib/x.so"
+        return T.MMAP2, 2 + 0x4000, o.u32(11) .. o.u32(12) .. o.u64(0x7f0000000000) .. o.u64(0x2000) .. o.u64(0x3000)
+          .. o.u32(maj) .. o.u32(1) .. o.u64(123456789012) .. o.u64(77) .. o.u32(5) .. o.u32(2) .. o.text "/lib/x.so"
       end, function(rec)
         assert.same({ maj, 1, 123456789012, 77 }, { rec.maj, rec.min, rec.ino, rec.ino_generation })
         assert.is_nil(rec.build_id)
