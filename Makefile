@@ -154,10 +154,10 @@ $(EXT_SO): $(OUT)/perf/ext/%.so: $$(call ext_objs,$$*) $(OUT)/obj/libbinding.a $
 
 testkit: headers $(OUT)/testkit.so
 
-# The module and testkit for each of BUILDS that is here with its headers. One make builds all of them, so that no CPU waits for the
-# last steps of each interpreter. What they share is built first, so that no two of them build it at the same time.
+# One make builds for all interpreters, so that no CPU is idle during the last steps of one of them. What the interpreters share is
+# built first; otherwise several of them would build it at the same time.
 BUILDS ?= $(LUAS)
-builds: $(addprefix build-for-,$(BUILDS))
+builds: $(addprefix build-for-,$(BUILDS)) ## module and testkit for each interpreter that is installed with its headers
 build-for-%: left-out $(BUILD)/core/libcore.a $(if $(filter outside,$(EXT)),$(BUILD)/bpf/outside/snapshot.o)
 	@+command -v $* >/dev/null && $(MAKE) -s headers LUA=$* >/dev/null 2>&1 || exit 0; $(MAKE) -s LUA=$* all testkit
 

@@ -1,15 +1,16 @@
 --- Measures what a profiler's signal handler costs: `make bench-profile`, or luajit bench/handler.lua in the environment of
 -- `make env`.
 --
--- A compiled loop has one page fault in each iteration, so the samples need no timer, whose interrupts would cost most and vary
--- most. Each way runs in turns, in an order that is shuffled again each round. A row is the CPU time of one event by the minima
--- of all rounds, without that of the plain runs:
+-- The events are page faults, one in each iteration of a compiled loop. A timer is not used, since its interrupts would cost more
+-- than the handler, and their cost varies most. In each round, every way of the list below runs once, in a shuffled order. A row
+-- has the CPU time of one event: the minimum of all rounds, less the minimum of the plain runs.
 --
 --     kernel    the event writes into a ring that is not read
---     signal    the same, and a signal each time whose handler, in C, only counts: the floor of any profiler by signals
+--     signal    the event also sends a signal, whose handler in C only counts: a profiler that uses signals cannot cost less
 --     perf      perf.profiler
 --
--- The difference of the last two is the handler's own part: the stack, and its sum. BENCH_ROUNDS=31 rounds.
+-- The difference of the last two is the cost of the library's own handler: it takes the stack and adds the sample to it.
+-- BENCH_ROUNDS=31 is the number of rounds.
 local perf = require "perf"
 local kit = require "testkit"
 local ffi = require "ffi"
@@ -24,7 +25,7 @@ ffi.cdef [[
 local at = ffi.cast("char *", ffi.C.mmap(nil, SIZE, 3, 0x22, -1, 0))
 local FAULT = "C.bench_drop(at, 4096, 4) at[0] = 1"
 
--- A loop of this many lines, with a condition and a `goto` on each third of them.
+-- A loop of this many lines, with a condition and a `goto` on every third of them.
 local function loop(lines)
   local text = { "local C, at = ... return function(n) local i, x = 0, 1", "while i < n do i = i + 1" }
   for k = 1, lines - 2, 3 do
@@ -36,7 +37,7 @@ local function loop(lines)
   return assert(loadstring(table.concat(text, "\n"), "=loop"))(ffi.C, at)
 end
 
--- Calls fn(n) in this many frames more.
+-- A function that calls fn(n) this many frames deeper.
 local function below(frames, fn)
   local function down(left, n)
     if left == 0 then return (fn(n)) end
@@ -52,7 +53,7 @@ local workloads = {
   { "a loop of 165 lines", loop(164) },
 }
 
--- The event alone; returns a function that ends it.
+-- Opens the event, without a profiler. Returns a function that closes it.
 local function bare(sigtrap)
   local ev = assert(perf.open { event = "page-faults", sample_period = 1, sample_type = { "read" }, sigtrap = sigtrap,
     remove_on_exec = sigtrap })

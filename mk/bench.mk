@@ -23,7 +23,7 @@ bench: bench-build ## speed against C and other libraries, min and median of man
 	@LUA_PATH='./?.lua;./lua/?.lua;./lua/?/init.lua;;' LUA_CPATH='$(BUILD)/$(strip $(BENCH_RUN))/?.so;;' \
 		BUILD=$(BUILD) BENCH_RUN=$(strip $(BENCH_RUN)) taskset -c $(BENCH_CPU) $(BENCH_RUN) bench/run.lua
 
-bench-profile: ## what profiling costs: plain runs, this profiler and LuaJIT's own in turns
+bench-profile: ## what profiling costs: plain runs, this profiler and LuaJIT's own in turns; then the signal handler alone
 	@$(MAKE) -s LUA=luajit all testkit
 	@LUA_PATH='./lua/?.lua;./lua/?/init.lua;;' LUA_CPATH='$(BUILD)/luajit/?.so;;' taskset -c $(BENCH_CPU) luajit bench/profile.lua
 	@LUA_PATH='./lua/?.lua;./lua/?/init.lua;;' LUA_CPATH='$(BUILD)/luajit/?.so;;' taskset -c $(BENCH_CPU) luajit bench/handler.lua

@@ -6,5 +6,5 @@ test-distros: ## the build, the suite, the rock and an installation on other Deb
 test-distros-turn: ## the same in about 15 minutes: one release, another each day, on luajit and lua5.4
 	@DISTRO_STEPS="demo doc install test user" DISTRO_SECONDS=720 PERF_LUAS="luajit lua5.4" tools/distros.sh turn
 
-test-distros-root: ## makes the root of that release, and nothing else
+test-distros-root: ## makes only the root directory of that day's release, so that test-distros-turn finds it ready
 	@DISTRO_STEPS=root tools/distros.sh turn

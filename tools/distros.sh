@@ -9,7 +9,7 @@
 # and the network; takes about half an hour for each. Without root or the archive a release is skipped.
 #
 #   DISTRO_STEPS="demo doc test nginx user rock install flags optional"    the steps, in this order; all by default;
-#                                                                "root" makes the root, and nothing else
+#                                                                "root" alone only makes the root directory
 #   DISTRO_SECONDS=720                                           after so many seconds the remaining steps are skipped
 #   PERF_LUAS="luajit lua5.4"                                    the interpreters of test and user
 #   PERF_TOTALS=FILE                                             gets "distros passed failed skipped", for .ci/run
@@ -74,7 +74,7 @@ trap 'exit 1' INT TERM HUP
 base() (
     root=$roots/$1
     exec 9>"$root.lock"
-    flock 9 # another run may be making it
+    flock 9 # another run may be making the root
     [ ! -e "$root/.complete" ] || return 0
     rm -rf --one-file-system "$root"
     mkdir -p "$root"

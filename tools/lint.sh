@@ -77,7 +77,7 @@ compiles() { # compiler
         $make -s -j"$(nproc)" CC="$1" "${flags[@]}" BUILD="build-lint/$1" LUA=lua5.4 all testkit
 }
 
-# Code for arm64 alone is run by make test-arm64-short, which takes minutes. A mistake in it is found here.
+# Code that is for arm64 alone runs only in make test-arm64 and test-arm64-short, which take long. This finds what does not compile.
 compiles_for_arm64() {
     local cc=aarch64-linux-gnu-gcc lua=()
     read -ra lua < <(pkg-config --cflags-only-I luajit | sed 's/-I/-isystem /g')
@@ -88,7 +88,7 @@ compiles_for_arm64() {
             -idirafter /usr/include/aarch64-linux-gnu -idirafter /usr/include -Icsrc -o /dev/null -c; }
 }
 
-# The core compiles for 32-bit x86, where a size is not 64 bits wide. make test-portable, which takes minutes, does the rest.
+# On 32-bit x86 size_t has 32 bits, so some conversions lose bits there alone. make test-portable, which takes minutes, also runs specs.
 compiles_for_i386() {
     find csrc/core -name '*.c' -print0 |
         xargs -0 -P "$(nproc)" -n 8 i686-linux-gnu-gcc -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Wall -Wextra -Wconversion \

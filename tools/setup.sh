@@ -169,7 +169,7 @@ analyze)
     done
     ;;
 distros)
-    command_or debootstrap "makes the roots" debootstrap
+    command_or debootstrap "makes the root directories of other releases" debootstrap
     ;;
 bench)
     lua_of 5.4
@@ -245,7 +245,8 @@ apt() {
 }
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-# One at a time, since apt-get update fails beside another one. The programs that a package starts do not keep the lock.
+# One setup at a time, since one of two apt-get update at once fails. apt-get does not inherit the descriptor of the lock, so a
+# server that a package starts does not keep it locked.
 exec 9<"$0"
 flock 9
 # One package source may be broken or unreachable while others work, so the installed packages decide.

@@ -17,7 +17,8 @@ soak() {
     shift 2
     seconds=$((seconds / $#))
     for lua; do
-        # With a threshold of its own choice malloc keeps the 16 MB of a Lua stack that has overflowed, or does not.
+        # A Lua stack that has overflowed has 16 MB. When it is freed, malloc would raise its threshold for large blocks to that size,
+        # and might then keep as much memory, so the threshold is fixed.
         if env MALLOC_ARENA_MAX=1 MALLOC_MMAP_THRESHOLD_=131072 PERF_MEMORY_AS_IS=1 \
             LUA_INIT= LUA_PATH="./?.lua;./?/init.lua;./lua/?.lua;./lua/?/init.lua;;" LUA_CPATH="$build/$lua/?.so;;" \
             SOAK_SECONDS=$seconds timeout $((seconds + 120)) "$lua" "$program" 2>&1 | tee "$log"; then
