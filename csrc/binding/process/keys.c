@@ -31,7 +31,7 @@ static int l_keys_end(lua_State *L)
 	return 0;
 }
 
-/* core.terminal_size([fd]): the rows and columns of the terminal of a descriptor, by default of stdout; 0 if they are unknown. */
+/* core.terminal_size([fd]): the rows and columns of the terminal that fd (default: stdout) refers to; 0 if they are unknown. */
 static int l_size(lua_State *L)
 {
 	int rows, columns;

@@ -88,7 +88,7 @@ struct {
 	__type(value, struct pf_counted);
 } stacks SEC(".maps");
 
-/* The generation of keys: a part of each key. */
+/* The present generation of keys. Its number is mixed into each key, so no key is equal to one of an earlier generation. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -277,7 +277,7 @@ __noinline __u64 put_from(__u32 kind, __u64 address, __u64 size, __u64 own)
 	if (at >= WINDOWS_AT || size > PF_SNAPSHOT_PIECE)
 		return 0;
 	to = s->bytes + at + sizeof(struct pf_piece);
-	asm volatile("" : "+r"(size)); /* Linux 6.1's verifier loses its bounds */
+	asm volatile("" : "+r"(size)); /* check it again: Linux 6.1's verifier loses the bounds of `size` at a branch */
 	if (size > PF_SNAPSHOT_PIECE)
 		return 0;
 	if (own ? bpf_probe_read_kernel(to, size, (char *)s + (own & (OFFSETS - 1))) : bpf_probe_read_user(to, size, (void *)address))

@@ -5,8 +5,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* A variable of each thread. With glibc reading it is one instruction, also as the thread's first use of it in a signal handler.
- * musl's dlopen refuses such variables of a library. */
+/* A thread-local variable that a signal handler may read. With glibc that is one instruction. Without this model it may be a call of
+ * __tls_get_addr, which may call malloc at the thread's first use. musl's dlopen refuses libraries with this model. */
 #ifdef __GLIBC__
 #define PF_THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
 #else

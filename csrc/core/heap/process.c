@@ -36,8 +36,8 @@ static uint64_t set_mask(uint64_t mask)
 
 /* --- the child ------------------------------------------------------------------------------------------------------- */
 
-/* The limit of the size of files holds for the file in memory too. Where it cannot be raised, a write fails; by its signal, the child
- * would leave a core file as large as the program. */
+/* The limit on the size of files (RLIMIT_FSIZE) holds for the file in memory too. If it cannot be raised far enough, the write shall
+ * fail: the signal that the kernel also sends would end the child with a core file as large as the program. */
 static void raise_file_limit(void)
 {
 	const struct sigaction ignore = {.sa_handler = SIG_IGN};

@@ -56,7 +56,7 @@ static void add_freed(struct pf_allocator *in, const void *block, size_t size)
 	}
 }
 
-/* It is called for each block that the interpreter makes or frees, so what is needed for few of them is in the functions above. */
+/* Called for each block that the interpreter makes or frees, so it is short: what only few blocks need is in the functions above. */
 void *pf_allocator_call(void *ud, void *old, size_t old_size, size_t size)
 {
 	struct pf_allocator *in = ud;

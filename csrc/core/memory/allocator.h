@@ -45,8 +45,8 @@ struct pf_allocator {
 	atomic_uint thread; /* pf_thread_token of the thread that is counted: the one that used it last */
 	uint32_t users; /* watchers, and those that need the counts */
 	struct pf_blocks given;
-	uint64_t due; /* the first of the watchers' */
-	int wants_freed; /* some watcher does */
+	uint64_t due; /* the least `due` of the watchers */
+	int wants_freed; /* whether any watcher does */
 	uint32_t generation; /* pf_fork_generation of the process whose watchers these are */
 	struct pf_watcher *watchers;
 };
@@ -77,7 +77,7 @@ struct pf_block_reader {
  * closed. */
 uint64_t pf_block_reader_read(const struct pf_block_reader *b, uint64_t *values, unsigned stride);
 
-/* After `due` or `wants_freed` of a watcher were changed outside its functions. */
+/* Call it after a change of `due` or `wants_freed` of a watcher outside its functions. */
 void pf_allocator_refresh(struct pf_allocator *in);
 
 void pf_allocator_watch(struct pf_allocator *in, struct pf_watcher *w);

@@ -77,8 +77,8 @@ struct pf_collector {
 	unsigned off_n, off_slots;
 	struct pf_stack_of_key *keys; /* a hash table with room for twice PF_SNAPSHOT_STACKS, with open addressing */
 	unsigned keys_n, keys_refused; /* keys_refused: those for which there was no room */
-	uint64_t generation_of_keys, old_until; /* old_until: a place in the ring after which no record has a key of the last generation */
-	int renewing; /* this generation has begun, and the keys of the last one were not given up yet */
+	uint64_t generation_of_keys, old_until; /* old_until: no record from this place in the ring on has a key of the last generation */
+	int renewing; /* this generation has begun, but the keys of the last one have not been given up yet */
 	struct pf_snapshot_maps maps;
 	/* The ring. */
 	uint64_t *consumer; /* a page with the position up to which it was read */
@@ -137,7 +137,7 @@ void pf_counted_know(struct pf_collector *c, uint64_t key, uint32_t node);
 void pf_counted_add(struct pf_collector *c);
 /* If the stack of this sample has a known key, add the sample and return 1, else 0: the program may have sent it before it knew the key. */
 int pf_counted_has(struct pf_collector *c, const struct pf_snapshot_head *s);
-/* If many keys found no room, begin the next generation; later, when all samples of the last one were read, give up its keys. */
+/* If many keys have found no room, begin the next generation. Later, when all samples of the last one have been read, give up its keys. */
 void pf_keys_renew(struct pf_collector *c);
 
 /* off_cpu.c: a thread leaves its CPU; a thread returns; a pause or the stop, with the time so far of those that are off their CPU. */

@@ -7,8 +7,8 @@
 #include "core/base/sys.h"
 
 enum { SLOTS = 2 * PF_SNAPSHOT_STACKS };
-/* Keys are given up when so many times as many samples as there is room for found no room. So those that are still used are learned
- * again by a small part of the samples. */
+/* How many times as many samples as there is room for keys must find no room, before all keys are given up. The keys that are still
+ * used are then learned again, which must not take a large part of the samples. */
 enum { PATIENCE = 2 };
 
 /* The slot of a key, which is empty if its key is 0. */
@@ -75,7 +75,7 @@ static void forget_objects(void *owner, uint64_t key)
 	pf_collector_tell(((struct pf_collector *)owner)->maps.known, &key, NULL);
 }
 
-/* No run of the program uses the keys any more, and no record that is left has one. */
+/* Forget all keys. By now no run of the program uses them, and no record that is still to be read has one. */
 static void give_up(struct pf_collector *c)
 {
 	pf_counted_add(c);
@@ -93,7 +93,7 @@ static uint64_t next_record(const struct pf_collector *c)
 	return c->queue.first ? c->queue.first->at : *c->consumer;
 }
 
-/* Let the program use the next generation, and wait until no run of it uses the last one. Returns whether that is so. */
+/* Let the program use the next generation, and wait until no run of it uses the last one. Returns 0 if the kernel cannot do that. */
 static int begin_generation(struct pf_collector *c)
 {
 	const uint32_t zero = 0;

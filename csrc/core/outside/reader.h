@@ -67,8 +67,8 @@ struct pf_reader {
 	struct pf_pieces *changing, *objects; /* of this sample; `objects` is one of `kept`, or `new` */
 	struct pf_pieces *new;
 	struct pf_objects kept[PF_READER_SETS]; /* a hash table by key, with open addressing */
-	unsigned kept_n, refused; /* refused: those for which there was no room */
-	int closed; /* no further ones are kept */
+	unsigned kept_n, refused; /* refused: sets for which there was no room */
+	int closed; /* no further sets are kept */
 	struct pf_reader_field stable[PF_PIECE_KINDS][PF_READER_FIELDS]; /* by the kind of a piece, set by the owner */
 	struct pf_reader_block blocks[PF_READER_BLOCKS];
 };

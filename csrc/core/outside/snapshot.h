@@ -11,8 +11,9 @@
  * If the collector has unwound a stack with this key, the program only counts the sample. So an event that comes often does not fill
  * the ring.
  *
- * There is room for some thousand keys of each kind. Those of functions, states and processes that no longer exist are not used again. So
- * when many samples found no room, all keys are given up: the generation is a part of each key, and the next generation begins. */
+ * There is room for some thousand keys of each kind. Keys of functions, states and processes that no longer exist are not used again, but
+ * take room. So when many samples have found no room, the next generation of keys begins: its number is mixed into each key, and the keys of
+ * the last generation are given up. */
 #ifndef PF_SNAPSHOT_H
 #define PF_SNAPSHOT_H
 

@@ -16,7 +16,8 @@ enum {
 	PUC_NEAR = 1 << 12, LUAJIT_NEAR = 1 << 8, /* bytes from a main thread to its global state, at most */
 };
 static const uint64_t MOST = UINT64_C(8) << 30; /* bytes that are searched */
-static const unsigned CHECKS = 1 << 18; /* candidates that are confirmed: each takes some microseconds, and there are thousands in large programs */
+/* Candidates that are checked at most. A check takes some microseconds, and a large program has thousands of candidates. */
+static const unsigned CHECKS = 1 << 18;
 /* Larger mappings are mostly reserved, not used: by sanitizers, and by other languages' heaps. They are searched last. */
 static const uint64_t LARGE = UINT64_C(1) << 30;
 

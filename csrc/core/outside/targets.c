@@ -120,7 +120,7 @@ static int has_states_of(const struct pf_collector *c, const struct pf_target *t
 	return 1;
 }
 
-/* A forked process has the states of its parent. If no process has states that this one has, it is left as it is. */
+/* A forked process has the states of its parent. If none of the other processes has states that all exist in this one, it gets none. */
 static int find_inherited(struct pf_collector *c, struct pf_target *t)
 {
 	for (unsigned i = 0; i < c->targets_n; i++) {

@@ -19,7 +19,7 @@ enum {
 int pf_keys_next(void);
 /* Give the terminal its modes back. Idempotent; only for the caller that reads keys. */
 void pf_keys_end(void);
-/* The rows and columns of the terminal of a descriptor; 0 if they are unknown, or the descriptor is not a terminal. */
+/* The rows and columns of the terminal that fd refers to; 0 if they are unknown, or if fd is not a terminal. */
 void pf_keys_size(int fd, int *rows, int *columns);
 
 #endif

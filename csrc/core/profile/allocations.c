@@ -10,7 +10,8 @@
 #include "core/base/peek.h"
 #include "core/stack/own_thread.h"
 
-/* Of the table of live blocks, in which each block that is freed is looked up: so a small one stays in the cache. */
+/* The least room in the table of live blocks. Each block that is freed is looked up there, so a small table, which stays in the cache, is
+ * quicker. */
 enum { LEAST_ROOM = 128 };
 
 /* --- random numbers ------------------------------------------------------------------------------------------------- */
@@ -137,7 +138,7 @@ static void take_stack(struct pf_watcher *w, const struct pf_registers *r, const
 	errno = saved;
 }
 
-/* When the next block is sampled: the count of bytes then. */
+/* The allocator's count of bytes at which the next block is sampled. */
 static uint64_t next_due(struct pf_allocations *a)
 {
 	const double gap = a->period > 1 ? ceil(-log(uniform(a)) * a->period) : 0;

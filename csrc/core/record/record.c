@@ -31,12 +31,13 @@ PF_INLINE int text(struct pf_walk *w, struct pf_record *out)
 	return 0;
 }
 
-/* The kernel does not clear the bit in misc: once an event with attr.build_id has had the record, also in another process, the next
- * events have the bit with the file's inode. So it counts for an event with that attr. Tools that put build ids into a finished file
- * do not set the attr: they are recognized by the size of common build ids, since no device has such a major number. */
+/* The bit in misc does not suffice: the kernel does not clear it. Once it has written the record for an event with attr.build_id, of any
+ * process, it writes the record for the next events with the bit too, but with the file's inode. So the bit counts only for an event
+ * with that attr. Tools that add build ids to a finished file do not set the attr. Their records are recognized by the first word: it is
+ * the size of a common build id, which no device has as its major number. */
 PF_INLINE int has_build_id(const struct pf_layout *l, const struct pf_walk *w, const struct pf_record *out)
 {
-	const unsigned char *const size = w->bytes + w->at; /* and three zeros */
+	const unsigned char *const size = w->bytes + w->at; /* of a build id: one byte, then three zeros */
 
 	if (!(out->misc & PF_MISC_MMAP_BUILD_ID) || size[1] || size[2] || size[3])
 		return 0;

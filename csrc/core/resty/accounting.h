@@ -50,16 +50,16 @@ struct pf_watch;
 	/* The zone of a route's turns, for each of `zones` routes (pf_zone_set); NULL: turns have no zone. */                  \
 	const uint32_t *zone_of;                                                                                                \
 	uint32_t words, values, routes, zones;                                                                                  \
-	/* Each request uses the following members, also one that is not counted, so they stand in few lines of the CPU's cache.\
+	/* Each request uses the following members, even one that is not counted, so they are together, in few cache lines.     \
 	 * First, a pf_accounting_add_end of the host, or NULL. The caller of pf_accounting_open sets it. */                    \
 	void *add_end;                                                                                                          \
 	/* double (*)(void *request) of the host, or NULL: the time at which a request began, in seconds since 1970. */         \
 	void *get_start;                                                                                                        \
-	/* A request is slow from so many seconds on. pf_accounting_open sets it to infinity. */                                \
+	/* A request that takes this many seconds is slow. pf_accounting_open sets it to infinity. */                           \
 	double slow;                                                                                                            \
 	/* So many of the next requests are not counted: pf_accounting_enter makes them known, and reduces this number. */      \
 	double skip;                                                                                                            \
-	/* How many requests became known that no accounting with a number from `first` on knew before. */                      \
+	/* How many requests became known, without those that an accounting from number `first` on knew before. */              \
 	double seen;                                                                                                            \
 	uint64_t first;                                                                                                         \
 	uint64_t number; /* that no other accounting of this thread has had; later ones have greater numbers */                 \
@@ -120,7 +120,7 @@ int pf_accounting_admit(struct pf_accounting *a, const void *request, const void
 /* Returns the main request of a request, which may be the request itself; NULL if it is unknown. Call it with a main request
  * first, from which the place of the pointer is learned. */
 const void *pf_accounting_main(struct pf_accounting *a, const void *request);
-/* A request becomes known: add it to `seen`. */
+/* A request becomes known: count it in `seen`, unless an accounting from number `first` on has counted it. */
 void pf_accounting_see(struct pf_accounting *a, const void *request);
 /* The host has ended the request. */
 void pf_accounting_end(struct pf_accounting *a, const void *request);

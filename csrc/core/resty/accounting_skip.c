@@ -1,4 +1,5 @@
-/* Requests that are not counted. With sampling these are most of them, so one call makes such a request known, and one forgets it. */
+/* Requests that are not counted. With sampling most requests are not, so a single call makes such a request known, and another one
+ * forgets it. */
 #include "core/resty/accounting_state.h"
 
 #include <errno.h>

@@ -96,7 +96,8 @@ struct pf_unwound {
 	struct pf_trace_seen *walks;
 };
 
-/* An empty one, populated: a first access in a signal's handler would be a page fault. NULL: no memory. free takes NULL too. */
+/* An empty one, whose pages are present, so that their first use in a signal handler is not a page fault. NULL: no memory.
+ * pf_trace_seen_free takes NULL too. */
 struct pf_trace_seen *pf_trace_seen_new(void);
 void pf_trace_seen_free(struct pf_trace_seen *seen);
 

@@ -66,7 +66,7 @@ struct pf_luajit_memo {
 	unsigned operators;
 	/* Notes of what is read, for a result that is kept. NULL: none are made */
 	struct pf_trace_reads *reads;
-	int marked; /* marks of lines were found in the machine code, so that the result depends on the place in it */
+	int marked; /* marks of lines were found in the machine code, so the result depends on the offset in it */
 };
 
 /* Kinds of reads: plain bytes, or a structure of which only some fields count. */
@@ -111,8 +111,8 @@ static inline uint64_t pf_luajit_value(uint32_t tag, uint64_t object)
 	return (uint64_t)tag << PF_LUAJIT_TAG_SHIFT | object;
 }
 
-/* Add a note, if notes are made: of n bytes at an address; of the function at an address, or whose code or whose frame's base it is; of
- * the trace with this number. */
+/* Note a read; only while v->memo->reads is set. `at` is, by kind: BYTES the address of n bytes; OBJECT that of a function; CODE that of a
+ * function's bytecode; FRAME the base of a frame; TRACE the number of a trace. */
 void pf_luajit_note(const struct pf_luajit_view *v, enum pf_trace_read_kind kind, uint64_t at, size_t n);
 /* A note of a structure stands for the reads that follow, up to pf_luajit_noted. */
 static inline struct pf_trace_reads *pf_luajit_note_whole(const struct pf_luajit_view *v, enum pf_trace_read_kind kind, uint64_t at)

@@ -208,7 +208,7 @@ unsigned pf_trace_frame_size(const struct pf_luajit_view *v, const struct pf_tra
 
 /* --- frames --------------------------------------------------------------------------------------------------------- */
 
-/* The lines of the innermost function f at an offset in the trace's code, or AT_EXIT if the trace is being left. */
+/* The lines of the innermost function f at a position in the trace, whose offset is AT_EXIT if the trace is being left. */
 static struct pf_luajit_lines lines_at(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f,
 				       const struct pf_trace_position *at, const struct pf_snapshot *s, const struct pf_trace_place *place)
 {
@@ -226,7 +226,7 @@ static struct pf_luajit_lines lines_at(const struct pf_luajit_view *v, const str
 	return lines;
 }
 
-/* Find the state in the innermost function, and the lines there, of code that runs, *s at first. */
+/* For code that runs: replace the position and its snapshot *s by those that describe the innermost function, and find its lines. */
 static void find_place(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, struct pf_trace_position *at, struct pf_snapshot *s)
 {
 	const int calls = at->called && v->vmstate != PF_LUAJIT_COLLECTOR;

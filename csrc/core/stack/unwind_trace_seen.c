@@ -10,10 +10,10 @@ enum {
 	WAYS = 4, /* the places that a result may have */
 	KEPT = 1 << 13,
 	READS_MOST = 64, BYTES_MOST = 1 << 14,
-	GAP = 32, /* bytes between two reads that one note has */
+	GAP = 32, /* reads that are no more bytes apart share a note */
 };
 
-/* A note is an address, or the number of a trace. Its upper bits are the number of bytes, or the kind of the structure. */
+/* The lower bits of a note are an address, or the number of a trace. The upper bits are the number of bytes, or the kind of structure. */
 enum { ADDRESS_BITS = 48, KINDS = 0xfff0 };
 
 struct pf_trace_reads {
@@ -24,7 +24,7 @@ struct pf_trace_reads {
 
 struct pf_trace_seen {
 	struct result {
-		uint64_t trace, hash; /* of the trace's own fields; of all that was read */
+		uint64_t trace, hash; /* hashes: of the trace's own fields; of all that was read */
 		struct pf_trace_position from, at;
 		struct pf_snapshot s;
 		int collects, marked;
@@ -59,7 +59,7 @@ static uint64_t address_of(uint64_t note)
 	return note & ((UINT64_C(1) << ADDRESS_BITS) - 1);
 }
 
-/* Add a read of bytes to a note of others near them. */
+/* Extend a note of bytes by a read of bytes near them. Returns 0 if they are not near, or the note would be too long. */
 static int join(struct pf_trace_reads *reads, uint64_t *note, uint64_t at, uint64_t n)
 {
 	const uint64_t start = address_of(*note), size = *note >> ADDRESS_BITS, end = start + size;
@@ -185,7 +185,7 @@ static void add_structure(const struct pf_luajit_view *v, struct hash *h, unsign
 		add_function(h, &f);
 }
 
-/* Read again what a result was found from. Returns 0 if it cannot be read. */
+/* The hash of what a result was found from, read again. Returns 0 if it cannot be read. */
 static int hash_of(const struct pf_luajit_view *v, const struct result *r, uint64_t base, uint64_t *hash)
 {
 	const struct pf_trace_seen *seen = v->u->walks;
@@ -267,7 +267,7 @@ void pf_trace_begin_notes(const struct pf_luajit_view *v)
 	notes = &v->u->walks->notes;
 	notes->n = notes->bytes = 0;
 	notes->lost = 0;
-	memset(&v->memo->last, 0, sizeof v->memo->last); /* it was read before */
+	memset(&v->memo->last, 0, sizeof v->memo->last); /* it was read without a note */
 	v->memo->marked = 0;
 	v->memo->reads = notes;
 }

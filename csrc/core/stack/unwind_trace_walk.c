@@ -135,8 +135,8 @@ enum { LOOPS_MOST = 4 * PF_TRACE_WALK_MOST /* instructions of the loops that a w
  * compiler unrolls short loops, and drops the exits that are not needed, so the loop may have run again. If several jumps have the
  * target, the walk passes `more` of them. It ends early at a jump that leads to the instruction `beyond`, or over it.
  *
- * Bytecode that no compiler has made may leave a loop at each instruction. Each line before the start counts once, and the walk gives up
- * when there are too many. */
+ * Bytecode that no compiler has made may leave a loop at each instruction. So each instruction before the start is read only once, and
+ * the walk gives up when there are too many. */
 static struct pf_trace_walk follow(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, enum pf_trace_stop how,
 				   uint64_t to, unsigned back, unsigned more, uint64_t beyond)
 {
