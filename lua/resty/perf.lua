@@ -241,7 +241,7 @@ local function follow(command)
   config.events = list
   if sample then
     config.every, config.decide, config.header, config.skip = sample, decide, header, skip
-    accounting.skip(0) -- of the old sampler
+    accounting.skip(0) -- the number was the old sampler's
   end
   local new = { events = command.events, sample = sample, heap = command.heap }
   for _, name in ipairs(CHANGEABLE) do

@@ -246,7 +246,7 @@ static void unwind(const struct pf_registers *r)
 	CHECK(u.n == s.n && s.n <= PF_UNWIND_DEEPEST);
 	CHECK(u.failed >= 0 && u.failed < PF_UNWIND_FAILURES);
 	CHECK(u.state >= 0 && u.state < PF_STATES);
-	for (unsigned i = 0; i < 2; i++) { /* results that are kept may be those of other images, then of this one */
+	for (unsigned i = 0; i < 2; i++) { /* first with results that were kept for other images, then with those for this one */
 		struct stack again = {.n = 0};
 		struct pf_unwound kept = {.found = count, .to = &again, .walks = walks};
 

@@ -50,8 +50,8 @@ describe(":Perf startup", function()
     assert.equal(1, found.windows)
   end)
 
-  -- The story: if Neovim was killed while it wrote the places of its files, the text that was cut short raised an error; no
-  -- result came, and the files stayed.
+  -- The story: if Neovim was killed while it wrote the file with the places of its plugins, reading the incomplete text raised an
+  -- error. So no result was shown, and the files were not removed.
   it("says so if the other Neovim is killed while it writes its files", function()
     nvim:init [[
       local open = io.open

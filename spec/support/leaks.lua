@@ -25,7 +25,8 @@ local function look()
   return {fds = kit.fds(), mappings = mappings}
 end
 
---- Drops LuaJIT's compiled code. As before, there is an area for machine code, since mapping one would add page faults.
+--- Drops LuaJIT's compiled code. Then compiles a loop, so that the area for machine code is mapped already: mapping it in a spec
+-- would add page faults.
 function leaks.flush()
   local jit = rawget(_G, "jit")
   if not jit then return end

@@ -320,7 +320,7 @@ static int kit_fail_alloc_once(lua_State *L)
     return with_failing_alloc(L, 1);
 }
 
-/* While this file is preloaded (LD_PRELOAD), it refuses a realloc of the C library: that of PUC Lua's own allocator. */
+/* If this file is preloaded (LD_PRELOAD), its realloc replaces the C library's, which PUC Lua's allocator calls, and can refuse. */
 static struct {
     size_t count, limit;
 } reallocs;
@@ -341,7 +341,7 @@ __attribute__((visibility("default"))) void *realloc(void *block, size_t size)
 
 /*
  * fail_realloc(n, fn, ...): calls fn, and refuses the n-th realloc by which a block is made or grows. Returns the number of these,
- * whether fn returned, its first result or error, and the bytes that it has left allocated when garbage was collected.
+ * whether fn returned, its first result or error, and the bytes that are still allocated after garbage was collected.
  */
 static int kit_fail_realloc(lua_State *L)
 {

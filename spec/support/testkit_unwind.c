@@ -423,7 +423,7 @@ static struct {
     uint64_t reads, reads_kept, differences;
 } steps;
 
-/* The own memory, whose reads are counted. */
+/* The process's own memory, with the reads counted. */
 struct counting {
     struct pf_memory m;
     const struct pf_memory *own;
@@ -483,8 +483,8 @@ static __attribute__((noinline)) void set_trap_flag(uint64_t set)
 }
 
 /* steps(fn, ...): calls fn with a trap after each machine instruction. Returns an array of the runs of equal places: line, linedefined
- * (of the innermost Lua function), state, failed, depth, and their number of instructions, n. Its fields are reads, of memory; reads_kept,
- * those of an unwinder that keeps results; and differences, of the two. */
+ * (of the innermost Lua function), state, failed, depth, and their number of instructions, n. Its fields are reads, the reads of memory by an
+ * unwinder that keeps nothing; reads_kept, those by one that keeps results; and differences, how often their stacks differed. */
 static int kit_steps(lua_State *L)
 {
     static char room[65536];

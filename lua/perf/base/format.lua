@@ -8,7 +8,7 @@ local M = {}
 local WIDTH, LONG = 100, 60 -- columns of notes; characters of a reason in its row
 local LEAST = 20 -- columns: a narrower terminal counts as this wide
 
--- The descriptor to which the text will be written; false for a file. If it is a terminal, lines are as short as its width.
+-- The descriptor to which the text will be written; false for a file. If it is a terminal, no line is wider.
 M.destination = 1
 
 -- The columns of the terminal for which text is made; nil without one.
@@ -17,7 +17,7 @@ function M.columns()
   return columns > 0 and math.max(LEAST, columns) or nil
 end
 
--- Call make(...) for a text that is written to another descriptor.
+-- Make a text that will be written to another descriptor, by make(...).
 -- @param destination as M.destination
 -- @return its result
 function M.text_for(destination, make, ...)
@@ -105,7 +105,7 @@ function M.wrap(lines, first, text, width)
   lines[#lines + 1] = line
 end
 
--- Remove a column. A heading "%" beside it gets its heading too.
+-- Remove a column. If the next column's heading is only "%", it becomes "HEADING %", so that it still says of which value.
 local function remove(rows, column)
   local head, beside = rows[1][column], rows[1][column + 1]
   if beside == "%" and head ~= "" then rows[1][column + 1] = head .. " %" end
@@ -155,7 +155,7 @@ local function settle(rows, steps, n, columns)
   return limits, sum <= columns
 end
 
--- Make a table as narrow as the terminal.
+-- Make a table no wider than the terminal.
 -- @param steps as for `align`
 -- @return rows of its own, and the columns' widths
 local function narrowed(rows, right, steps, columns)
@@ -183,8 +183,8 @@ end
 -- Rows of cells as aligned text.
 -- @param rows array of arrays of strings
 -- @param right set of columns to align right: {[1]=true}
--- @param steps how the table is made as narrow as the terminal, done in this order until it is narrow enough: {column, the least
--- width to which its cells are shortened; 0: it is left out; cut=true: cells lose their end}. By default the widest is shortened.
+-- @param steps what is done to a table that is wider than the terminal, in this order, until it fits: {column, the least width to
+-- which its cells are shortened, or 0 to leave it out; cut=true: cells lose their end}. By default the widest is shortened.
 function M.align(rows, right, steps)
   local lines, columns = {}, M.columns()
   local width, sum = widths_of(rows, columns)

@@ -1,7 +1,7 @@
 -- Loads a module of this library when it is first used: `late "perf.names".resolve(event)`.
 --
--- `require` would not do then. Without a free descriptor it reports that the module does not exist; and on Lua 5.1 and LuaJIT,
--- once a module could not be loaded for lack of memory, every later `require` of it reports a loop.
+-- `require` alone does not suffice. Without a free descriptor it reports that the module does not exist. And if memory ran out
+-- while it loaded a module, every later `require` of the module reports a loop on Lua 5.1 and LuaJIT.
 local reclaim = require "perf.base.reclaim"
 
 local loaded = package.loaded

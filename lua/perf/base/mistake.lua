@@ -64,7 +64,7 @@ end
 
 local kinds = { table = true, ["function"] = true, userdata = true, thread = true, cdata = true }
 
-local LONG, HEAD, TAIL = 200, 120, 60 -- bytes of a word in a message; what is left of a longer one
+local LONG, HEAD, TAIL = 200, 120, 60 -- bytes of a word in a message at most; of a longer one, its first and last
 
 -- The beginning and the end of a long word, without parts of UTF-8 characters.
 local function shorten(word)
@@ -72,7 +72,7 @@ local function shorten(word)
   return word:sub(1, HEAD):gsub("[\192-\255]?[\128-\191]*$", "") .. "..." .. word:sub(-TAIL):gsub("^[\128-\191]*", "")
 end
 
--- A message without addresses ("table: 0x55d23b3eb270"), zero bytes and very long words, which values in it may have.
+-- A message without the addresses ("table: 0x55d23b3eb270"), zero bytes and very long words of the values that it shows.
 local function plain(message)
   if #message > LONG then message = message:gsub("%S+", shorten) end
   message = message:gsub("%f[%a](%a+): 0x%x+", function(kind) return kinds[kind] and kind end)

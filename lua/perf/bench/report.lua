@@ -6,7 +6,7 @@ local unicode = require "perf.base.utf8"
 
 local M = {}
 
-local STRIPS = 80 -- columns of a terminal that shows distributions
+local STRIPS = 80 -- columns: narrower terminals do not show the distributions
 
 local abs, floor = math.abs, math.floor
 

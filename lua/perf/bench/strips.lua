@@ -66,7 +66,7 @@ function M.add(lines, title, candidates, show, utf8)
 end
 
 -- The lines as text. format.align would count the bytes of the blocks, which are all as wide as the others.
--- @tparam[opt] integer columns of the terminal: a longer line loses what is left out
+-- @tparam[opt] integer columns of the terminal: a longer line loses its note of the runs that are not shown
 -- @treturn string nil if there are none
 function M.text(lines, columns)
   if #lines == 0 then return nil end

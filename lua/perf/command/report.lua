@@ -25,7 +25,7 @@ M.options = {
     arg = "FILE" },
   { "lines", "integer", "rows of each table (20), of a tree (50)", short = "n", arg = "N", least = 1 },
   input.event,
-  { "zone", "string", "only the samples of one zone: of one route, in a profile of nginx", short = "z", arg = "NAME" },
+  { "zone", "string", "only the samples of one zone; in a profile of nginx, of one route", short = "z", arg = "NAME" },
   { "diff", "string", "compare with an earlier profile, also of the program before an edit: which lines take a larger or smaller "
     .. "share, or more or less memory", short = "d", arg = "FILE", excludes = { "tree", "sandwich" } },
   { "tree", "boolean", "the calls as a tree", excludes = { "sandwich" } },
@@ -68,7 +68,7 @@ local function format_of(opts)
   return found
 end
 
--- The part of each profile that --zone names; or nil and the error.
+-- The samples of each profile in the zone that --zone names; or nil and the error.
 local function in_zone(list, name)
   local found, any, shown = {}, {}, {}
   for i, prof in ipairs(list) do

@@ -40,7 +40,7 @@ end
 -- @bool children whether to include their children
 -- @func open called with a thread's number, the array of what is open already, and `state`; returns an object with the method
 -- `close`; or nil, message, code
--- @param[opt] state
+-- @param[opt] state passed to open
 -- @return an array of what was opened; or nil, message, code
 function M.open(pids, children, open, state)
   for _, pid in ipairs(pids) do

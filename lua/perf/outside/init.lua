@@ -72,8 +72,8 @@ local function attach(collector, pid, known)
   if (states or gone) and host.is_running(pid) then return no_state(pid) end
   if states or gone then return nil, ("no process %d"):format(pid), "ESRCH" end
   if code == "E2BIG" then
-    return nil, ("process %d: its memory has too much that looks like a Lua state and is none: the search was ended"):format(pid),
-      code
+    message = "process %d: too many places in its memory look like a Lua state and are none, so the search was ended"
+    return nil, message:format(pid), code
   end
   if code == "EPERM" or code == "EACCES" then
     message = ("process %d: its memory cannot be read: %s"):format(pid, host.has_capability "sys_ptrace"
@@ -110,8 +110,8 @@ local function needs_program(self, attr, tid, have)
   return true
 end
 
--- The event of a thread. This function has no upvalue of a session: LuaJIT's compiled code may keep a function for good, and with
--- it a session that the program has dropped.
+-- The event of a thread. The session is an argument, not an upvalue: LuaJIT's compiled code may keep a function for good, and
+-- would keep with it a session that the program has dropped.
 local function open_event(tid, opened, state)
   local self, attr = state.session, state.attr
   local ev, message, code = open.attr(state.spec, attr, { pid = tid })

@@ -127,7 +127,7 @@ local function from_speedscope(t, pause)
   expect(type(p.samples) == "table" and type(p.weights) == "table" and #p.samples == #p.weights, "samples and weights differ")
   local scale = units[p.unit] or 1
   local counts = list_of(p.counts, "counts")
-  local labels, label = list_of(p.zones, "zones"), list_of(p.zone, "zone") -- of luaperf 0.1
+  local labels, label = list_of(p.zones, "zones"), list_of(p.zone, "zone") -- in files of luaperf 0.1
   local allocated, allocated_counts = list_of(p.allocated, "allocated"), list_of(p.allocated_counts, "allocated_counts")
   local list, sum, samples = {}, 0, 0
   for i, ids in ipairs(p.samples) do

@@ -41,7 +41,7 @@ local signatures = {
 M.ENOENT, M.EBUSY, M.ANEW, M.WATCHED = -2, -16, 256, 256
 
 local open -- {set=, accounting=, layout=}: what is counted now
-local skip = 0 -- so many of the next requests are not to be counted, while nothing is open
+local skip = 0 -- how many of the next requests are not to be counted; kept here while nothing is open
 local series -- {kind=, first=}: what is counted now, and the number of the first accounting that has counted it without a change
 local handle -- a pointer to the struct in C, whose first members can be read; or nil
 
@@ -108,7 +108,7 @@ function M.finish(r)
   if route >= 0 then return route > 0 and route - 1 end
 end
 
--- Requests are slow from so many seconds on.
+-- Requests that take this many seconds are slow.
 function M.set_slow(seconds) if handle then handle.slow = seconds end end
 
 -- A new route's number, or nil when there is no memory.
@@ -306,12 +306,12 @@ function M.go_on(kind)
   handle.first = series.first
 end
 
--- Note a request, counted or not, unless its number is in the sums already; the number of those that were noted.
+-- Note a request, counted or not, unless the sums have it already; seen() is the number of those that were noted.
 function M.see(r) if handle then c.see(handle, r) end end
 function M.seen() return handle.seen end
 
--- The next n requests are not to be counted. The core makes them known, those that it can; for each other one call skipped(),
--- which returns whether it is one of these n.
+-- The next n requests are not to be counted. The core makes known those that it can. For each other request call skipped(), which
+-- returns whether it is one of these n.
 function M.skip(n)
   skip = n
   if handle then handle.skip = n end

@@ -36,7 +36,8 @@ function M.configure(options_of_start) config = options_of_start end
 -- @param[opt] names_by_number of routes
 function M.count(names_by_number) names, running = names_by_number, names_by_number ~= nil end
 
--- Whether a request is chosen by a sampler that needs to know nothing about it. The core then skips the next ones by itself.
+-- Whether a request is chosen by a sampler that needs to know nothing about it. After each decision the core is told how many of
+-- the next requests to skip, so that these do not come here.
 local function is_chosen()
   if accounting.skipped() then return false end
   local chosen = config.decide()
@@ -77,7 +78,7 @@ local function admit_and_enter(r, phase, code)
   return code > 0 and code or 0
 end
 
--- Nothing is counted.
+-- A hook is called while nothing is counted: report it if the reason is lua_code_cache.
 local function idle()
   if config or not code_cache.is_off() then return end
   log.write(ngx.ERR, "resty.perf: lua_code_cache is off: each request runs in a separate Lua state, so none can be counted")
@@ -101,7 +102,7 @@ local function done(outer, ...)
   return ...
 end
 
--- The hook of a phase, by its number. It loads little, because after nginx's work the CPU's caches have none of it.
+-- The hook of a phase, by its number. It reads little memory, since the CPU's caches have none of it after nginx's own work.
 function M.new(phase)
   local function run(fn, ...)
     local code = begin_turn(phase)

@@ -58,7 +58,8 @@ end
 -- Check the options of perf.start.
 -- @return {events=, find=, names=, decide=, header=, skip=, every=, redact=, is_slow=, slow=, spans=, waits=, span_waits=,
 -- blocked=, timers=, heap=, reports=, dict=, dict_name=, mark=}: decide, header and skip are of resty.perf.sampling; slow: the
--- seconds; reports: whether the end of a request is reported; mark: identifies the configuration
+-- seconds from which on a request is slow, or nil; reports: whether the end of a request is reported; mark: identifies the
+-- configuration
 function M.check(opts)
   opts = check(opts, 1)
   local dict = ngx.shared[opts.dict]

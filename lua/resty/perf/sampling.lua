@@ -24,7 +24,7 @@ local function never() return false end
 local function infinite() return math.huge end
 
 -- Choose one of each n consecutive calls, at a random place among them.
--- @return decide() whether this call is chosen; skip() how many of the next calls are not, which it leaves out
+-- @return decide(), whether this call is chosen; skip(), how many of the next calls are not chosen, and are left out then
 local function one_of(n, random)
   if n == 0 then return never, infinite end
   local left, after -- the calls before the next chosen one; those of its n that come after it

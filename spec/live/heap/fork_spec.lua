@@ -104,9 +104,9 @@ describe("a snapshot by a fork", function()
     assert.same({ "0\n", 0 }, { out, status })
   end)
 
-  -- The story: the limit of the size of files ended the child by a signal, which also leaves a core file. The message was that
-  -- of a child that was killed.
-  it("needs files of its size, up to the limit of the program that it may raise", function()
+  -- The story: if the snapshot was larger than the limit on the size of files, a signal ended the child, which left a core file.
+  -- The message was that of a child that was killed.
+  it("raises its limit on the size of files, and reports a limit that it cannot raise", function()
     local function taken(limit)
       return (util.shell("ulimit -c 0; ulimit " .. limit .. "; " .. util.lua() .. [[ -e '
         local perf = require "perf"

@@ -1,5 +1,6 @@
--- Each allocation of the learner of PUC Lua's objects is refused: it learns in a state of its own, whose allocator is that of the
--- C library. LuaJIT's own allocator asks the system for memory: spec/regress/heap/refused_memory_spec.lua.
+-- The learner of the structures of PUC Lua's objects works in a Lua state of its own, which allocates by the C library's realloc.
+-- Here realloc refuses each of these allocations in turn. LuaJIT's allocator takes memory from the system instead: see
+-- spec/regress/heap/refused_memory_spec.lua.
 -- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local util = require "spec.support.util"
 
@@ -30,7 +31,7 @@ it("learning the structures of the heap fails without memory, leaves nothing, an
       local again, left
       for _ = 1, 4 do -- the first ones also load modules, and let tables grow
         local _
-        _, _, again, left = kit.fail_realloc(n > 1000 and n - 500 or n, take) -- they have fewer of them
+        _, _, again, left = kit.fail_realloc(n > 1000 and n - 500 or n, take) -- later calls allocate less often
         if not is_refused(again) then break end
       end
       if is_refused(first) and is_refused(again) and left < 1000 and take() == "taken" then return "refused" end

@@ -108,7 +108,7 @@ describe("a profile of allocations", function()
     assert(own(prof, "arrays") >= 100 * 30 * 8, profiling.text(prof))
     assert(own(prof, "rep") >= 20 * 5000, profiling.text(prof))
     local left = prof.total - whole - own(prof, "arrays") - own(prof, "rep")
-    local compiler = profiling.under(prof, "(JIT compiler)") -- some of it is in the own counts too
+    local compiler = profiling.under(prof, "(JIT compiler)") -- some of its blocks are in the own counts too
     assert(left >= 0 and left - compiler < 0.01 * whole + 5000, profiling.text(prof))
     assert.equal("bytes", prof.unit)
     assert.equal(1, prof.period)

@@ -14,7 +14,8 @@ describe("resty.perf.accounting", function()
   before_each(function() ffi, accounting = opened.open() end)
   after_each(opened.close)
 
-  -- LuaJIT panics if compiled code calls what calls back into Lua. (A real host's functions are in C.)
+  -- LuaJIT panics if compiled code calls a C function that calls back into Lua, as the host's functions here do. (Those of a real
+  -- host are in C.)
   local function interpreted()
     leaks.flush()
     jit.off()
@@ -341,7 +342,7 @@ describe("resty.perf.accounting", function()
     assert.is_nil(accounting.finish(c))
     assert.equal(0, accounting.known())
 
-    accounting.skip(1) -- of a sampler that the next accounting has too
+    accounting.skip(1) -- it stays for the next accounting, whose sampler is the same
     accounting.close()
     opened.open(nil, { add_end = add_end, get_start = get_start })
     accounting.main(c)

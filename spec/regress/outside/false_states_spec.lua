@@ -7,8 +7,8 @@ local outside = require "spec.support.outside"
 local perf = require "perf"
 local util = require "spec.support.util"
 
--- Fill memory below everything else with main threads of LuaJIT, two words each. Their type is 6, and the address of their global
--- state is their own.
+-- Fill memory below everything else with false main threads of LuaJIT, two words each. Their type is 6, and the address of their
+-- global state is their own.
 local function fill()
   local ffi = require "ffi"
   ffi.cdef "void *mmap(void *, size_t, int, int, int, long);"
@@ -45,6 +45,7 @@ it("a search for Lua states ends in a process that is full of false ones", funct
     child:close()
   end)
   assert.is_nil(p)
-  assert.matches("^process %d+: its memory has too much that looks like a Lua state and is none: the search was ended$", message)
+  local reason = "too many places in its memory look like a Lua state and are none, so the search was ended"
+  assert.matches("^process %d+: " .. reason .. "$", message)
   assert.equal("E2BIG", code)
 end)

@@ -1,4 +1,5 @@
--- Text for a narrow terminal: no line is wider, and what is lost is what says least. Without a terminal nothing changes.
+-- Text for a narrow terminal: no line is wider than it, and the least important parts are lost first. Without a terminal nothing
+-- changes.
 local core = require "perf.core"
 local format = require "perf.base.format"
 local perf = require "perf"

@@ -40,7 +40,7 @@ const mark = (c, i) => i === 0 || !c.real ? "" : c.more ? "\u25b2 " : "\u25bc ";
 const scale_of = row => whole ? row.whole : row.scale;
 const is_outlier = (c, v) => v < c.low || v > c.high;
 
-// The texts of the axis, at the height `y`; `lines` are drawn through all lanes above them.
+// The texts of the axis, at the height `y`; with `lines`, also a line from each text up through all lanes.
 function axis_values(g, row, x, width, y, lines) {
   const [from, to] = scale_of(row);
   for (const v of ticks(from, to, Math.max(2, width / 80))) {
@@ -112,7 +112,7 @@ function chart(row, svg, ruler) {
   const x = in_order ? i => runs > 1 ? (i - 1) / (runs - 1) * width : width / 2 : by_value;
   const axis = (into, y, lines) => in_order ? axis_runs(into, runs, width, y) : axis_values(into, row, x, width, y, lines);
   axis(g, bottom, true);
-  if (ruler) { // above many lanes, where it stays in view
+  if (ruler) { // a second axis above many lanes, which stays in view when they scroll
     ruler.replaceChildren();
     ruler.setAttribute("height", AXIS);
     axis(draw(ruler, "g", {transform: `translate(${SIDE},0)`}), 0);
