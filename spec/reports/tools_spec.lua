@@ -37,7 +37,7 @@ describe("perf", function()
         stacks[#stacks + 1] = table.concat(names, ";")
       end
       assert.same({ "app.lua:12 parse;app.lua:31 main;app.lua:40 main chunk",
-        "string.find;app.lua:14 parse;app.lua:31 main;app.lua:40 main chunk" }, { stacks[1], stacks[2] }, text)
+        "string.find;app.lua:14 parse;app.lua:31 main;app.lua:40 main chunk;input" }, { stacks[1], stacks[2] }, text)
       assert.equal(6, #stacks)
     end)
   end)
