@@ -28,13 +28,7 @@ M.options = {
 local MOST = 64 * 2 ^ 20 -- bytes of stacks
 
 local function open(opts, pids)
-  local p, message, code = require "perf".profiler { pid = pids, event = opts.events, freq = opts.freq, period = opts.period }
-  if not p then return nil, message, code end
-  local ok
-  ok, message, code = p:start()
-  if ok then return p end
-  p:close()
-  return nil, message, code
+  return require "perf.profile".started { pid = pids, event = opts.events, freq = opts.freq, period = opts.period }
 end
 
 -- Show an interval: as text, or on the screen of a terminal, unless that belongs to another program at present.

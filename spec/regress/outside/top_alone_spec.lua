@@ -19,11 +19,11 @@ end)
 -- The story: a process that does not run Lua, such as a child of a shell, was refused, and the key chose it again each time: the
 -- processes after it could not be shown.
 it("luaperf top passes over processes that it cannot show alone", function()
-  local core, perf, terminal = require "perf.core", require "perf", require "perf.command.terminal"
+  local core, profile, terminal = require "perf.core", require "perf.profile", require "perf.command.terminal"
   local opened, shown, keys = {}, {}, { "w", "w", false, "q" }
-  local kept = { core.keys, core.key, core.keys_end, core.watch, perf.profiler, terminal.write, host.descendants }
+  local kept = { core.keys, core.key, core.keys_end, core.watch, profile.started, terminal.write, host.descendants }
   finally(function()
-    core.keys, core.key, core.keys_end, core.watch, perf.profiler, terminal.write, host.descendants = unpack(kept)
+    core.keys, core.key, core.keys_end, core.watch, profile.started, terminal.write, host.descendants = unpack(kept)
   end)
   host.descendants = function(pid) return pid == core.pid() and { 20, 30, 40 } or {} end
   core.keys, core.keys_end, core.watch = function() return true end, function() end, function() end
@@ -36,11 +36,11 @@ it("luaperf top passes over processes that it cannot show alone", function()
     return { memory = 1, event = "task-clock", unit = "ns", total = 0, lost = 0, sample_count = 0, duration_ns = 1,
       samples = function() return {} end, top = require("perf.profile.report.top").top }
   end
-  perf.profiler = function(opts)
+  profile.started = function(opts)
     local pid = opts.pid[1]
     opened[#opened + 1] = pid == core.pid() and "all" or pid
     if pid == 20 or pid == 40 then return nil, ("process %d runs no Lua"):format(pid), "EINVAL" end
-    return { start = function() return true end, close = function() end, snapshot = snapshot, stop = snapshot }
+    return { close = function() end, snapshot = snapshot, stop = snapshot }
   end
   assert.equal(0, require "perf.command.top".run({ pid = { core.pid() }, delay = 3600 }, {}, {}))
   assert.same({ "all", 20, 30, 40, "all" }, opened)

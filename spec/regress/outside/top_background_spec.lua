@@ -2,11 +2,11 @@
 -- what that program showed. It drew nothing after a ^Z or a new size of the terminal until its interval ended.
 -- Once: it depends on the answers of core.key only.
 local core = require "perf.core"
-local perf = require "perf"
+local profile = require "perf.profile"
 local terminal = require "perf.command.terminal"
 
 it("luaperf top leaves the terminal alone in the background, and draws when it gets it back", function()
-  local fake = { start = function() return true end, close = function() end }
+  local fake = { close = function() end }
   function fake.snapshot()
     return { memory = 1, event = "task-clock", unit = "ns", total = 0, lost = 0, sample_count = 0, duration_ns = 1,
       samples = function() return {} end, top = require("perf.profile.report.top").top }
@@ -15,7 +15,7 @@ it("luaperf top leaves the terminal alone in the background, and draws when it g
   local answers = { { nil, "away" }, { nil, "away" }, { nil, "again" }, {}, {}, { nil, "gone" } }
   local sizes, steps = { 24, 24, 24, 24, 10, 10 }, {}
   local n = 0
-  local replaced = { [core] = { "keys", "key", "keys_end", "terminal_size", "watch" }, [perf] = { "profiler" },
+  local replaced = { [core] = { "keys", "key", "keys_end", "terminal_size", "watch" }, [profile] = { "started" },
     [terminal] = { "write" } }
   local before = {}
   for of, names in pairs(replaced) do
@@ -24,7 +24,7 @@ it("luaperf top leaves the terminal alone in the background, and draws when it g
   finally(function()
     for _, entry in ipairs(before) do entry[1][entry[2]] = entry[3] end
   end)
-  perf.profiler = function() return fake end
+  profile.started = function() return fake end
   core.keys, core.keys_end = function() return true end, function() end
   function core.key()
     n = n + 1
