@@ -13,17 +13,20 @@ for i, name in ipairs { "name", "label", "event", "path", "type", "kind", "check
   FIRST[name] = i
 end
 
+-- The order in which fields are printed.
+local function is_before(a, b)
+  local x, y = FIRST[a] or math.huge, FIRST[b] or math.huge
+  if x ~= y then return x < y end
+  return tostring(a) < tostring(b)
+end
+
 -- The fields of a table that are not its items, in the order in which they are printed.
 local function fields_of(t, n)
   local list = {}
   for key in pairs_of(t) do
     if not (type(key) == "number" and key >= 1 and key <= n) then list[#list + 1] = key end
   end
-  table.sort(list, function(a, b)
-    local x, y = FIRST[a] or math.huge, FIRST[b] or math.huge
-    if x ~= y then return x < y end
-    return tostring(a) < tostring(b)
-  end)
+  table.sort(list, is_before)
   return list
 end
 
@@ -81,11 +84,7 @@ local function rows_of(list)
       if not seen[key] then seen[key], names[#names + 1] = true, key end
     end
   end
-  table.sort(names, function(a, b)
-    local x, y = FIRST[a] or math.huge, FIRST[b] or math.huge
-    if x ~= y then return x < y end
-    return tostring(a) < tostring(b)
-  end)
+  table.sort(names, is_before)
   local rows = { {} }
   for k, key in ipairs(names) do rows[1][k], right[k] = tostring(key), type(list[1][key]) == "number" end
   for i = 1, shown do
