@@ -1,15 +1,8 @@
 -- The page of distributions in a real browser.
 local browser = require "spec.support.browser"
 local page = require "perf.bench.page"
-local statistics = require "perf.bench.statistics"
+local stats_of = require "spec.support.stats_of"
 local util = require "spec.support.util"
-
-local function stats_of(values, fields)
-  local v = statistics.summary(values)
-  v.values = values
-  for k, x in pairs(fields or {}) do v[k] = x end
-  return v
-end
 
 -- Three candidates, of which one is really faster.
 local function comparison()

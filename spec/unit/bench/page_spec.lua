@@ -1,13 +1,6 @@
 -- The data of the page of distributions. spec/reports tests the page in a browser.
 local page = require "perf.bench.page"
-local statistics = require "perf.bench.statistics"
-
-local function stats_of(values, fields)
-  local v = statistics.summary(values)
-  v.values = values
-  for k, x in pairs(fields or {}) do v[k] = x end
-  return v
-end
+local stats_of = require "spec.support.stats_of"
 
 describe("perf.bench.page", function()
   it("has the values of a benchmark with their density, on a scale with room at its ends", function()
