@@ -174,11 +174,13 @@ static void put_body(struct maker *m, uint32_t type, unsigned misc, const struct
 	case PF_RECORD_MMAP2:
 		put_pair(m);
 		put_u64s(m, 3);
-		if (misc & 1u << 14) {
-			put(m, fuzz_below(21), 1);
-			put_bytes(m, 23);
+		if (misc & PF_MISC_MMAP_BUILD_ID && (a->build_id || fuzz_below(2))) {
+			put(m, a->build_id ? 1 + fuzz_below(20) : fuzz_below(2) ? 16 : 20, 1);
+			put(m, 0, 3);
+			put_bytes(m, 20);
 		} else {
-			put_pair(m);
+			put(m, fuzz_word() | 1u << 8, 4); /* a device, which is not the size of a build id in any byte order */
+			put(m, fuzz_word(), 4);
 			put_u64s(m, 2);
 		}
 		put_pair(m);
@@ -310,6 +312,7 @@ void make_attr(struct pf_attr *a)
 	a->sample_regs_user = fuzz_random() & fuzz_random() & fuzz_random();
 	a->sample_regs_intr = fuzz_random() & fuzz_random() & fuzz_random();
 	a->sample_id_all = fuzz_below(2) & 1u;
+	a->build_id = fuzz_below(2) & 1u;
 }
 
 /* --- reading them --------------------------------------------------------------------------------------------------- */

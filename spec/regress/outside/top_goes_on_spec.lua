@@ -1,7 +1,7 @@
 -- The story: luaperf top started its profiler anew for each interval, which loads the BPF program and searches the memory of the
 -- process.
 local core = require "perf.core"
-local perf = require "perf"
+local profile = require "perf.profile"
 
 it("luaperf top starts its profiler once, unless it has seen very many stacks", function()
   local calls, memory = {}, 1
@@ -12,11 +12,13 @@ it("luaperf top starts its profiler once, unless it has seen very many stacks", 
         samples = function() return {} end, top = require("perf.profile.report.top").top }
     end
   end
-  local fake = { start = function() calls[#calls + 1] = "start" return true end, stop = note "stop", snapshot = note "snapshot",
-    close = function() end }
-  local profiler, write = perf.profiler, require "perf.command.terminal".write
-  finally(function() perf.profiler, require "perf.command.terminal".write = profiler, write end)
-  perf.profiler = function() return fake end
+  local fake = { start = note "start", stop = note "stop", snapshot = note "snapshot", close = function() end }
+  local started, write = profile.started, require "perf.command.terminal".write
+  finally(function() profile.started, require "perf.command.terminal".write = started, write end)
+  profile.started = function()
+    fake.start()
+    return fake
+  end
   require "perf.command.terminal".write = function() return true end
   local function top()
     calls = {}
