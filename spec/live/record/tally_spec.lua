@@ -132,19 +132,21 @@ describe("a tally", function()
     local group = rings.keep(assert(perf.group { { event = "page-faults:u", sample_period = 1, sample_type = { "tid" } },
       "task-clock" }))
     group[1]:map { pages = 8 }
-    group:enable()
-    kit.touch_pages(5)
-    group:disable()
-    local hits = tally { by = "tid" }
-    assert.equal(5, hits:take(group))
-
     local set = rings.keep(assert(perf.set({ event = "page-faults:u", sample_period = 1, sample_type = { "tid" } },
       { pid = 0, deferred_enable = true })))
     assert(set:map { pages = 8 })
-    set:enable()
-    kit.touch_pages(7)
-    set:disable()
-    assert.equal(7, hits:take(set))
+    local hits
+    util.settled(function()
+      hits = tally { by = "tid" }
+      group:enable()
+      kit.touch_pages(5)
+      group:disable()
+      assert.equal(5, hits:take(group))
+      set:enable()
+      kit.touch_pages(7)
+      set:disable()
+      assert.equal(7, hits:take(set))
+    end)
     assert.equal(12, hits:count(kit.gettid()))
 
     local ev = faults(FIELDS)

@@ -12,7 +12,11 @@ it("luaperf top starts its profiler once, unless it has seen very many stacks", 
         samples = function() return {} end, top = require("perf.profile.report.top").top }
     end
   end
-  local fake = { start = note "start", stop = note "stop", snapshot = note "snapshot", close = function() end }
+  local fake = { stop = note "stop", snapshot = note "snapshot", close = function() end }
+  function fake.start()
+    calls[#calls + 1] = "start"
+    return true
+  end
   local started, write = profile.started, require "perf.command.terminal".write
   finally(function() profile.started, require "perf.command.terminal".write = started, write end)
   profile.started = function()
