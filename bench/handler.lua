@@ -12,6 +12,7 @@
 -- The difference of the last two is the cost of the library's own handler: it takes the stack and adds the sample to it.
 -- BENCH_ROUNDS=31 is the number of rounds.
 local perf = require "perf"
+local stats = require "perf.bench.statistics"
 local kit = require "testkit"
 local ffi = require "ffi"
 
@@ -83,21 +84,13 @@ local ways = {
   end },
 }
 
-local function shuffle(list)
-  for i = #list, 2, -1 do
-    local k = math.random(i)
-    list[i], list[k] = list[k], list[i]
-  end
-end
-
 print(("%d rounds of %d events; us of CPU time for each event"):format(ROUNDS, EVENTS))
 for _, workload in ipairs(workloads) do
   local name, fn = workload[1], workload[2]
   local least = {}
   for _ = 1, 3 do fn(EVENTS) end -- compiles it
   for _ = 1, ROUNDS do
-    shuffle(ways)
-    for _, way in ipairs(ways) do
+    for _, way in ipairs(stats.shuffle(ways, math.random)) do
       local stop = way[2]()
       fn(10)
       local before = kit.clock_ns "thread"

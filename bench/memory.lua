@@ -14,6 +14,7 @@
 -- BENCH_ROUNDS=15 rounds.
 local json = require "perf.base.json"
 local perf = require "perf"
+local stats = require "perf.bench.statistics"
 
 local ROUNDS = tonumber(os.getenv "BENCH_ROUNDS") or 15
 local SEEDS = tonumber(os.getenv "BENCH_SEEDS") or 60
@@ -103,20 +104,8 @@ local ways = {
   { "heap 64 KB", profiled("heap", 64 * KB) },
 }
 
-local function median(list)
-  table.sort(list)
-  return list[math.ceil(#list / 2)]
-end
-
-local function shuffled(n)
-  local order = {}
-  for i = 1, n do
-    local k = math.random(i)
-    order[i] = order[k]
-    order[k] = i
-  end
-  return order
-end
+local order = {}
+for i = 1, #ways do order[i] = i end
 
 print(("%-20s %-16s %8s %8s"):format("CPU time", "", "by min", "median"))
 for _, w in ipairs(workloads) do
@@ -124,7 +113,7 @@ for _, w in ipairs(workloads) do
   for i = 1, #ways do least[i], ratios[i] = math.huge, {} end
   for round = 0, ROUNDS do
     local took = {}
-    for _, i in ipairs(shuffled(#ways)) do
+    for _, i in ipairs(stats.shuffle(order, math.random)) do
       collectgarbage()
       took[i] = ways[i][2](w[2], w[3])
     end
@@ -135,7 +124,7 @@ for _, w in ipairs(workloads) do
     end
   end
   for i = 2, #ways do
-    print(("%-20s %-16s %8.3f %8.3f"):format(i == 2 and w[1] or "", ways[i][1], least[i] / least[1], median(ratios[i])))
+    print(("%-20s %-16s %8.3f %8.3f"):format(i == 2 and w[1] or "", ways[i][1], least[i] / least[1], stats.median(ratios[i])))
   end
 end
 

@@ -18,6 +18,7 @@
 --   ROUNDS=5 SECONDS=3 REQUESTS=30000 SLICES=60 SLICE=2000 MEMORY=1000000
 package.path = "./?.lua;./lua/?.lua;./lua/?/init.lua;" .. package.path
 local server = require "spec.nginx.server"
+local stats = require "perf.bench.statistics"
 local util = require "spec.support.util"
 
 local YIELDS = 16 -- app.yields yields so many times
@@ -61,11 +62,6 @@ local servers = {
 }
 local s = servers.counted
 
-local function median(list)
-  table.sort(list)
-  return list[math.floor(#list / 2) + 1]
-end
-
 local function cpu(which)
   return tonumber(util.read_file(("/proc/%d/schedstat"):format(servers[which]:workers()[1])):match "%d+")
 end
@@ -82,8 +78,8 @@ local function sample(n)
 end
 
 local function percent(name, list, bar)
-  local m = median(list)
-  print(("  %-32s %6.1f %%   (%.1f .. %.1f %%; bar %d %%)"):format(name, 100 * m, 100 * list[1], 100 * list[#list], bar))
+  local middle, least, most = stats.median(list), math.min(unpack(list)), math.max(unpack(list))
+  print(("  %-32s %6.1f %%   (%.1f .. %.1f %%; bar %d %%)"):format(name, 100 * middle, 100 * least, 100 * most, bar))
 end
 
 local function ratio(name, bar)
@@ -119,7 +115,7 @@ local function differences(path, which_counted, which_floor)
   end
   local least = {}
   for which, list in pairs(all) do least[which] = math.min(unpack(list)) end
-  local function of(which) return { least[which] - least.without, median(more[which]) } end
+  local function of(which) return { least[which] - least.without, stats.median(more[which]) } end
   return of(which_counted), of(which_floor), least.without
 end
 
@@ -159,11 +155,11 @@ local function turns(which, handler)
   local function more(path)
     local list = {}
     for i, t in ipairs(times[path]) do list[i] = t - times.bare[i] end
-    return { math.min(unpack(times[path])) - bare, median(list) }
+    return { math.min(unpack(times[path])) - bare, stats.median(list) }
   end
   local rates = {}
   for i, t in ipairs(times.counted) do rates[i] = times.bare[i] / t end
-  return more "counted", more "floor", { bare / math.min(unpack(times.counted)), median(rates) }, bare
+  return more "counted", more "floor", { bare / math.min(unpack(times.counted)), stats.median(rates) }, bare
 end
 
 print(("\nThe synopsis's set-up, %d slices of %d requests in one worker: more CPU time than bare, and the rate"):format(

@@ -13,6 +13,7 @@
 --
 -- BENCH_FREQ=1000 samples a second; BENCH_ROUNDS=31 rounds.
 local perf = require "perf"
+local stats = require "perf.bench.statistics"
 local kit = require "testkit"
 
 local FREQ = tonumber(os.getenv "BENCH_FREQ") or 1000
@@ -155,18 +156,6 @@ local function size(fn)
   end
 end
 
-local function shuffle(list)
-  for i = #list, 2, -1 do
-    local k = math.random(i)
-    list[i], list[k] = list[k], list[i]
-  end
-end
-
-local function median(list)
-  table.sort(list)
-  return list[math.ceil(#list / 2)]
-end
-
 print(("%d samples a second asked for, %d rounds; CPU time over that of plain runs"):format(FREQ, ROUNDS))
 for _, workload in ipairs(workloads) do
   local name, fn = workload[1], workload[2]
@@ -176,9 +165,8 @@ for _, workload in ipairs(workloads) do
   local order = {}
   for i, c in ipairs(contestants) do order[i] = c end
   for _ = 1, ROUNDS do
-    shuffle(order)
     local took, samples = {}, {}
-    for _, c in ipairs(order) do took[c[1]], samples[c[1]] = run(c[2], fn, n) end
+    for _, c in ipairs(stats.shuffle(order, math.random)) do took[c[1]], samples[c[1]] = run(c[2], fn, n) end
     for _, c in ipairs(contestants) do
       local t, s = took[c[1]], samples[c[1]]
       table.insert(ratios[c[1]], t / took.plain)
@@ -189,9 +177,9 @@ for _, workload in ipairs(workloads) do
   print(name)
   for i, c in ipairs(contestants) do
     if i > 1 then
-      local rate = median(rates[c[1]])
+      local rate = stats.median(rates[c[1]])
       print(("  %-7s  least %.3f  median %.3f  %5.0f samples/s  %5.1f us each"):format(c[1], least[c[1]] / least.plain,
-        median(ratios[c[1]]), rate, (least[c[1]] - least.plain) / (rate * least[c[1]]) * 1e6))
+        stats.median(ratios[c[1]]), rate, (least[c[1]] - least.plain) / (rate * least[c[1]]) * 1e6))
     end
   end
 end
