@@ -3,6 +3,9 @@ local late = require "perf.base.late"
 
 local Printed = { __tostring = function(t) return late "perf.base.table_text".text(t) end }
 
+-- serpent writes a table that has __tostring as that text, unless it has this too.
+function Printed.__serialize(t) return t end
+
 local M = { class = Printed }
 
 -- Make a table print itself. It stays a plain table otherwise.

@@ -62,6 +62,7 @@ setmetatable(core.mistakes, { __index = function(all, name)
 end })
 
 local map, set_filter, modify, scan_of, records = in_c.map, in_c.set_filter, in_c.modify, in_c.scan, in_c.records
+local lost_of = in_c.lost
 local check_map -- made by the first call
 
 --- Map the ring that records are read from. Map before you enable: records that are written without a ring are lost.
@@ -92,6 +93,11 @@ function Event:records(opts)
   if opts == nil or opts.max == nil and opts.duration == nil then return next_record end
   return late "perf.record.limits".records(opts, self.read_record, self)
 end
+
+local function with_parts(n, parts) return n, printed.table(parts) end
+
+-- Its docstring is beside the method in C.
+function Event:lost() return with_parts(argument.call_as_method("lost", lost_of, self)) end
 
 --- Iterate over the records of one type that are in the ring now: their fields as plain values, without a Record for each.
 -- @function Event:each

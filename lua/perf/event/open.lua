@@ -8,6 +8,7 @@ local idle = require "perf.event.idle"
 local late = require "perf.base.late"
 local opening = require "perf.event.opening"
 local prewarm = require "perf.event.prewarm"
+local printed = require "perf.base.printed"
 
 local M = setmetatable({}, { __index = opening })
 
@@ -61,7 +62,7 @@ local function remember(name, attr, ev)
   local info = ev:info()
   if attr.type ~= SOFTWARE or info.attr ~= attr or opening.writes_records(attr) then return end
   if many >= MOST then by_name, many = {}, 0 end
-  by_name[name] = { attr = attr, packed = core.pack(attr), info = copy(info, { shared = true }) }
+  by_name[name] = { attr = attr, packed = core.pack(attr), info = printed.table(copy(info, { shared = true })) }
   many = many + 1
 end
 

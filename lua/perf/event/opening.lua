@@ -11,6 +11,7 @@ local M = {}
 
 local explain = require "perf.event.refusal"
 local idle = require "perf.event.idle"
+local printed = require "perf.base.printed"
 local prewarm = require "perf.event.prewarm"
 local watch = require "perf.event.watch"
 
@@ -80,7 +81,7 @@ local function records_counts(attr) return attr.sample_type ~= nil or attr.inher
 local function joined(leader, ev, info)
   local first = leader:info()
   if first.shared then -- see open_again in perf.event.open
-    first = copy(first)
+    first = printed.table(copy(first))
     first.shared = nil
     core.set_event_info(leader, first)
   end
@@ -143,7 +144,7 @@ function M.attr(spec, attr, opts)
   local pid, flags, keep = target(opts)
   if not pid then return nil, flags, keep end
   local no_count = M.no_count_reason(attr, spec.label)
-  local info = { label = spec.label, unit = spec.unit, scale = spec.scale, attr = attr, leader = opts.group,
+  local info = printed.table { label = spec.label, unit = spec.unit, scale = spec.scale, attr = attr, leader = opts.group,
     why = no_count and spec.note and no_count .. "; " .. spec.note or no_count, note = spec.note or remark(attr), cpu = opts.cpu,
     bound = opts.cgroup == nil and pid ~= -1 and (opts.cpu or -1) ~= -1 }
   local with_user = attr

@@ -12,6 +12,7 @@
 local pairs_of = require "perf.base.pairs"
 local argument = require "perf.base.argument"
 local memo = require "perf.base.memo"
+local printed = require "perf.base.printed"
 local core = require "perf.core"
 local ffi = require "ffi"
 local limits = require "perf.record.limits"
@@ -127,7 +128,7 @@ local function intern(info, layout, places)
   local tag = tags[key]
   if not tag then
     tag = #infos / 2 + 1
-    local known = { label = info.label, attr = info.attr, labels = info.labels }
+    local known = printed.table { label = info.label, attr = info.attr, labels = info.labels }
     for _, sample in ipairs { false, places } do
       local n = #infos + 1
       infos[n], layouts[n] = known, layout

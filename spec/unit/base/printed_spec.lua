@@ -1,6 +1,8 @@
 -- Results that are plain tables print their fields, never an address.
+local json = require "perf.base.json"
 local perf = require "perf"
 local printed = require "perf.base.printed"
+local rings = require "spec.support.rings"
 
 local function text(t) return tostring(printed.table(t)) end
 
@@ -60,6 +62,28 @@ describe("a printed table", function()
     assert.equal("perf.Zone(parse, closed)", tostring(zone))
     heap:close()
     later:close()
+  end)
+
+  it("is what methods of events and records return", function()
+    requires { perf_open = "user" }
+    local ev = rings.faults()
+    assert.matches("records = 0", tostring(select(2, ev:lost())))
+    rings.touch(ev, 1)
+    assert.matches("page%-faults:u", tostring(ev:read_record(0):info()))
+    rings.close_all()
+  end)
+
+  it("is a plain table to everything else", function()
+    local plain = { a = 1, b = { 2, 3 } }
+    local t = printed.table { a = 1, b = { 2, 3 } }
+    assert.same(plain, t)
+    assert.equal(json.encode(plain), json.encode(t))
+    local keys = {}
+    for key in pairs(t) do keys[#keys + 1] = key end
+    assert.equal(2, #keys)
+    local meta = getmetatable(t)
+    assert.equal(t, meta.__serialize(t)) -- serpent asks this before __tostring
+    assert.is_nil(meta.__index or meta.__eq or meta.__pairs or meta.__len)
   end)
 
   it("can be the result of a job of a Pool", function()
