@@ -3,6 +3,7 @@
 -- An event's name passes through several functions of this library before it is parsed, and their number varies. So the position
 -- is not a fixed level: it is that of the first function on the stack that is not part of this library.
 local argument = require "perf.base.argument"
+local brief = require "perf.base.brief"
 local pairs_of = require "perf.base.pairs"
 
 local M = {}
@@ -64,18 +65,9 @@ end
 
 local kinds = { table = true, ["function"] = true, userdata = true, thread = true, cdata = true }
 
-local LONG, HEAD, TAIL = 200, 120, 60 -- bytes of a word in a message at most; of a longer one, its first and last
-
--- The beginning and the end of a long word, without parts of UTF-8 characters.
-local function shorten(word)
-  if #word <= LONG then return end
-  return word:sub(1, HEAD):gsub("[\192-\255]?[\128-\191]*$", "") .. "..." .. word:sub(-TAIL):gsub("^[\128-\191]*", "")
-end
-
--- A message without the addresses ("table: 0x55d23b3eb270"), zero bytes and very long words of the values that it shows.
+-- A message without the addresses ("table: 0x55d23b3eb270"), zero bytes and very long texts of the values that it shows.
 local function plain(message)
-  if #message > LONG then message = message:gsub("%S+", shorten) end
-  message = message:gsub("%f[%a](%a+): 0x%x+", function(kind) return kinds[kind] and kind end)
+  message = brief(message):gsub("%f[%a](%a+): 0x%x+", function(kind) return kinds[kind] and kind end)
   return (message:gsub("%z", "\\0"))
 end
 

@@ -15,6 +15,7 @@
 --
 -- @module perf.data
 local argument = require "perf.base.argument"
+local brief = require "perf.base.brief"
 local late = require "perf.base.late"
 local printed = require "perf.base.printed"
 local strict = require "perf.api.strict"
@@ -241,7 +242,7 @@ File.__tostring = function(file) return ("perf.data file: %s"):format(file.path)
 function data.open(path)
   argument.check_path(path, "open", 1)
   local raw, msg, code = core.data_open(path ~= "-" and path or nil)
-  if not raw then return nil, path .. ": " .. msg, code end
+  if not raw then return nil, brief(path) .. ": " .. msg, code end
   local state = raw:state()
   local file = setmetatable({path = path, attrs = printed.table(state.attrs), damaged = printed.table {}, _data = raw}, File)
   file.features = read_features(file)

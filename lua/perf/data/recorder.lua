@@ -11,6 +11,7 @@
 -- the dummy writes already, so that what changes meanwhile has a record too.
 local argument = require "perf.base.argument"
 local attempt = require "perf.base.attempt"
+local brief = require "perf.base.brief"
 local copy = require "perf.base.copy"
 local core = require "perf.core"
 local host = require "perf.kernel.host"
@@ -427,7 +428,7 @@ local function record(self, argv)
     local ok, msg, code = self.process:start()
     if not ok then
       if not self.output and self.writer._writer:state().regular then os.remove(self.path) end
-      refuse(("%s: %s"):format(run[1], msg), code)
+      refuse(("%s: %s"):format(brief(run[1]), msg), code)
     end
     self.begun = true
   end

@@ -11,6 +11,7 @@
 -- The root is a member of an object, so that a test can simulate another machine. Files are read when they are needed, each at
 -- most once. A missing file is not an error.
 
+local brief = require "perf.base.brief"
 local core = require "perf.core"
 local files = require "perf.kernel.files"
 
@@ -55,6 +56,10 @@ local function folded(names)
   return #out > 0 and table.concat(out, ", ") or "none (is sysfs mounted?)"
 end
 
+local function absent(pmus, name)
+  return nil, ("no PMU '%s' here; there are: %s"):format(brief(name), folded(pmus:names())), "ENODEV"
+end
+
 -- One PMU.
 -- @return[1] Pmu
 -- @return[2] nil, message, "ENODEV"
@@ -64,7 +69,7 @@ function Pmus:get(name)
   local path = self.root .. "/" .. name
   local kind = files.is_name(name) and tonumber(files.read(path .. "/type") or "")
   if not kind then
-    return nil, ("no PMU '%s' here; there are: %s"):format(name, folded(self:names())), "ENODEV"
+    return absent(self, name)
   end
   found = setmetatable({name = name, type = kind, path = path, facts = {}}, Pmu)
   self.known[name] = found
@@ -105,7 +110,7 @@ function Pmus:match(name)
     if found then out[#out + 1] = found end
   end
   if #out > 0 then return out end
-  return nil, ("no PMU '%s' here; there are: %s"):format(name, folded(self:names())), "ENODEV"
+  return absent(self, name)
 end
 
 -- All PMUs, or those that fits(pmu) chooses, sorted by name.

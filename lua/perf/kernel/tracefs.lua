@@ -6,6 +6,7 @@
 --     ROOT/events/GROUP/NAME/id     decimal, attr.config of PERF_TYPE_TRACEPOINT
 --     ROOT/available_events         GROUP:NAME, one a line
 
+local brief = require "perf.base.brief"
 local core = require "perf.core"
 local files = require "perf.kernel.files"
 
@@ -57,7 +58,7 @@ function Tracefs:id(group, name)
   end
   local root, message, code = self:root()
   if not root then return nil, key .. ": " .. message, code end
-  return nil, ("no tracepoint '%s' in %s/events"):format(key, root), "ENOENT", true
+  return nil, brief(("no tracepoint '%s' in %s/events"):format(key, root)), "ENOENT", true
 end
 
 -- All tracepoints that perf_event_open(2) supports.

@@ -14,6 +14,7 @@ local late = require "perf.base.late"
 local pairs_of = require "perf.base.pairs"
 local argument = require "perf.base.argument"
 local checks = require "perf.api.check"
+local brief = require "perf.base.brief"
 local breakpoint_of = require "perf.names.breakpoint"
 local cache = require "perf.names.cache"
 local copy = require "perf.base.copy"
@@ -127,12 +128,12 @@ end
 local function probe(kind, label, fields, terms)
   local owner, message, code = pmu.here:get(kind)
   if not owner then
-    return nil, ("%s: %s; kernels since 4.17 with CONFIG_%s_EVENTS have it"):format(label, message, kind:upper()), code
+    return nil, ("%s: %s; kernels since 4.17 with CONFIG_%s_EVENTS have it"):format(brief(label), message, kind:upper()), code
   end
   local config = 0
   for term, value in pairs_of(terms) do
     local bits = owner:format(term) or (term == "retprobe" and {ranges = {{0, 0}}, width = 1})
-    if not bits then return nil, ("%s: this kernel's %s PMU has no '%s'"):format(label, kind, term), "EOPNOTSUPP" end
+    if not bits then return nil, ("%s: this kernel's %s PMU has no '%s'"):format(brief(label), kind, term), "EOPNOTSUPP" end
     if not u64.fits(value, bits.width) then argument.raisef("option '%s': out of range", term) end
     config = core.bor(config, u64.scatter(value, bits.ranges))
   end
@@ -173,7 +174,7 @@ function events.uprobe(t)
     local ok, symbols = pcall(late, "perf.symbols")
     if not ok or type(symbols) ~= "table" or not symbols.offset then
       local why = tostring(symbols):match("perf%.symbols: ([^\n]*)") or "not built"
-      return nil, ("%s: looking up a symbol needs perf.symbols: %s; or give the offset in the file"):format(label, why),
+      return nil, ("%s: looking up a symbol needs perf.symbols: %s; or give the offset in the file"):format(brief(label), why),
         "EOPNOTSUPP"
     end
     local start, message, code = symbols.offset(t.path, t.symbol)

@@ -10,6 +10,7 @@ local core = require "perf.core"
 local late = require "perf.base.late"
 local pairs_of = require "perf.base.pairs"
 local argument = require "perf.base.argument"
+local brief = require "perf.base.brief"
 local breakpoint = require "perf.names.breakpoint"
 local config = require "perf.names.config"
 local files = require "perf.kernel.files"
@@ -272,7 +273,7 @@ function Parser:with_terms(text, at, fail)
   local owners, message, code = self.pmus:match(head)
   if not owners then
     owners = self.pmus:with_event(head)
-    if #owners == 0 then return nil, ("%s: %s"):format(text, message), code end
+    if #owners == 0 then return nil, ("%s: %s"):format(brief(text), message), code end
     table.insert(list, 1, {key = head, at = 1})
   end
   return self:from_pmus(owners, list, fail), after

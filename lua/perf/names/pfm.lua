@@ -11,6 +11,7 @@
 -- ("skl", "icx") instead.
 -- @module perf.names.pfm
 local argument = require "perf.base.argument"
+local brief = require "perf.base.brief"
 local extension = require "perf.base.optional"
 local late = require "perf.base.late"
 local printed = require "perf.base.printed"
@@ -83,7 +84,7 @@ end
 function M.encode(name)
   local attr, full, code, number = argument.call_as_argument(1, "", ext.encode, argument.check_type(name, "string"))
   if attr then return attr, full, code end
-  return nil, ("%s: libpfm4: %s%s"):format(name, full, hint(name, number)), code
+  return nil, ("%s: libpfm4: %s%s"):format(brief(name), full, hint(name, number)), code
 end
 
 local TRACEPOINT = 2

@@ -2,6 +2,7 @@
 -- and perf.data.
 local argument = require "perf.base.argument"
 local attempt = require "perf.base.attempt"
+local brief = require "perf.base.brief"
 local Profile = require "perf.profile.profile"
 local late = require "perf.base.late"
 local merged = require "perf.profile.merged"
@@ -278,7 +279,7 @@ function M.load(path, opts)
   if path:find("\0", 1, true) then argument.raise("a path has no zero bytes", 1) end
   opts = check(opts, 2)
   local list, message, code = M.all(path)
-  if not list then return nil, message, code end
+  if not list then return nil, brief(message), code end
   local names, found = {}, nil
   for i, prof in ipairs(list) do
     names[i] = prof.event

@@ -4,6 +4,7 @@
 --     local zone = perf.zone "parse"          -- until zone:close()
 --
 -- Entering a zone is a store to memory of the thread, through FFI on LuaJIT.
+local brief = require "perf.base.brief"
 local core = require "perf.core"
 local argument = require "perf.base.argument"
 local strict = require "perf.api.strict"
@@ -51,7 +52,7 @@ function Zone:close()
 end
 argument.check_methods(Zone, "Zone", "close")
 
-function Zone:__tostring() return ("perf.Zone(%s%s)"):format(self.label, rawget(self, "outer") and "" or ", closed") end
+function Zone:__tostring() return ("perf.Zone(%s%s)"):format(brief(self.label), rawget(self, "outer") and "" or ", closed") end
 Zone.__close = Zone.close
 
 local function finish(outer, ok, ...)

@@ -120,6 +120,25 @@ describe("the message about a wrong argument", function()
     end
   end)
 
+  -- The story: the messages of functions that return them still had all of the name; and a name of 2,000 words has no long one.
+  it("has the beginning and the end of what a function returns", function()
+    requires { perf_open = "user" }
+    local prof = perf.profile({ event = "page-faults:u", period = 1 }, function() end)
+    for _, long in ipairs { "first" .. ("\195\164"):rep(3000) .. "last", "first" .. (" word"):rep(2000) .. "last" } do
+      for name, fn in pairs { pmu_type = perf.pmu_type, load = perf.load, open = perf.data.open,
+        callers = function(x) return prof:callers(x) end, annotate = function(x) return prof:annotate(x) end,
+        record = function(x) return perf.record({ x }, { output = "/dev/null", events = "cpu-clock:u" }) end } do
+        local ok, message = fn(long)
+        assert.is_nil(ok, name)
+        assert.is_true(#message < 2500, name .. ": " .. #message .. " bytes")
+        assert.matches("first.*%.%.%..*last", message)
+      end
+      local zone = perf.zone(long)
+      zone:close()
+      assert.is_true(#tostring(zone) < 2500)
+    end
+  end)
+
   -- The story: perf.bench and perf.compare passed a list of events on, whose mistakes were those of 'measure' then.
   it("has the name of the function that was called", function()
     local function nothing() end

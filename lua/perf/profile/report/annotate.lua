@@ -1,5 +1,6 @@
 -- A source file with the weight of each line beside it.
 local argument = require "perf.base.argument"
+local brief = require "perf.base.brief"
 local checks = require "perf.api.check"
 local format = require "perf.base.format"
 local lua_frame = require "perf.profile.lua_frame"
@@ -61,7 +62,7 @@ local function find(files, name)
     end
   end
   if found then return found end
-  return nil, name and name .. ": the profile has no line of this file" or "the profile has no Lua line"
+  return nil, name and brief(name .. ": the profile has no line of this file") or "the profile has no Lua line"
 end
 
 -- The present lines of a file, and a function that gives the present number of a line of the profile; nil if it is gone.

@@ -3,6 +3,7 @@
 -- In the text, a node's only child is below it at the same depth, so that long chains of calls stay readable; of several
 -- children each has a mark, and its own children are further to the right.
 local argument = require "perf.base.argument"
+local brief = require "perf.base.brief"
 local checks = require "perf.api.check"
 local format = require "perf.base.format"
 local memo = require "perf.base.memo"
@@ -152,7 +153,7 @@ local function from_function(prof, method, name, opts)
     end
   end
   if #matched == 0 then
-    return nil, ("no function is called '%s'%s"):format(name, suggest.hint(name, names_in(prof))), "ENOENT"
+    return nil, brief(("no function is called '%s'%s"):format(name, suggest.hint(name, names_in(prof)))), "ENOENT"
   end
   table.sort(matched)
   root.name = table.concat(matched, ", ")
