@@ -140,7 +140,8 @@ static int l_state(lua_State *L)
  *   off_ns           the weight of threads that are off their CPU
  *   dropped, dropped_weight    the number and weight of those for which there was no memory to read them
  *   ns, memory       the CPU time of the collector's thread; bytes of the stacks
- *   images           array of {pid =, maps =}: the mappings of processes, by the number `image` of a frame */
+ *   images           array of {pid =, maps =, file =}, by the number `image` of a frame: the mapping of a file, in which a frame's
+ *                    address is an offset, or those of a process; maps is "" if the process has ended */
 static int result(lua_State *L)
 {
 	const struct pf_collector *c = lua_touserdata(L, 1);
@@ -160,9 +161,10 @@ static int result(lua_State *L)
 	pb_set_u64(L, "memory", pf_stacks_memory(&c->stacks));
 	lua_createtable(L, (int)c->images_n, 0);
 	for (unsigned i = 0; i < c->images_n; i++) {
-		lua_createtable(L, 0, 2);
+		lua_createtable(L, 0, 3);
 		pb_set_int(L, "pid", c->images[i].pid);
-		pb_set_text(L, "maps", c->images[i].maps);
+		pb_set_text(L, "maps", c->images[i].maps ? c->images[i].maps : "");
+		pb_set_bool(L, "file", c->images[i].inode != 0);
 		lua_rawseti(L, -2, (int)i + 1);
 	}
 	lua_setfield(L, -2, "images");

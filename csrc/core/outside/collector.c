@@ -24,22 +24,25 @@ enum { NATIVE = 250 }; /* the most native frames of a sample; fewer than PF_STAC
 struct sample {
 	struct pf_places places;
 	struct pf_collector *c;
-	const struct pf_target *t;
+	struct pf_target *t;
 	const struct pf_snapshot_head *s;
 	int unknown; /* a thread that the snapshot lacks */
 };
 
-/* The number of a C function: of its address in the image of the process, since another image may have other code there. */
+/* The number of a C function: of its place in its image. */
 static uint32_t c_function(struct pf_places *p, const struct pf_place *place)
 {
 	const struct sample *s = (const struct sample *)(const void *)p; /* its first member */
-	struct pf_function f = {.source_key = place->function, .hash = s->t->image, .line = PF_PLACES_C};
+	struct pf_function f = {.source_key = place->function, .line = PF_PLACES_C};
 	uint32_t i;
 
 	if (place->kind == PF_PLACE_BUILTIN) {
-		f.source_key = place->function - s->s->global;
-		f.hash = 0;
+		f.source_key -= s->s->global;
 		f.line = PF_PLACES_BUILTIN;
+	} else {
+		f.hash = pf_image_at(s->c, s->t, &f.source_key);
+		if (!f.hash)
+			f.source_key = 0; /* it gets no name, so one number is enough for all of them */
 	}
 	i = pf_stacks_find_function(p->stacks, f.source_key, f.hash, f.line);
 	return i ? i : pf_stacks_add_function(p->stacks, &f);
@@ -130,8 +133,11 @@ static uint32_t with_native(struct sample *s, uint32_t node)
 		frames[n] = pf_stacks_frame(to, PF_FRAME_KERNEL, ip, 0);
 	}
 	registers_of(s->s, &f.r);
-	while (n < NATIVE && s->t->image && f.r.ip) {
-		frames[n++] = pf_stacks_frame(to, PF_FRAME_USER, f.r.ip, s->t->image);
+	while (n < NATIVE && s->t->maps && f.r.ip) {
+		uint64_t at = f.r.ip;
+		const unsigned image = pf_image_at(s->c, s->t, &at);
+
+		frames[n++] = pf_stacks_frame(to, PF_FRAME_USER, at, image);
 		if (pf_c_frame_leave(&s->t->code, &s->c->reader->m, &f) < 0)
 			break;
 	}
@@ -159,9 +165,9 @@ static int is_known(struct pf_collector *c, struct pf_target *t, const struct pf
 {
 	if (t->n <= 0)
 		pf_target_search_again(c, t);
-	if (s->global && !t->image)
+	if (s->global && !t->maps)
 		pf_target_adopt(c, t, (pid_t)s->parent);
-	return s->global && t->image;
+	return s->global && t->maps;
 }
 
 void pf_collector_weight(struct pf_collector *c, uint32_t node, uint64_t weight)
@@ -182,7 +188,7 @@ static void take(struct pf_collector *c, const struct pf_snapshot_head *s, size_
 	if (pf_counted_has(c, s))
 		return;
 	if (t) {
-		pf_target_seen(t, s);
+		pf_target_seen(c, t, s);
 		begun = pf_reader_begin(c->reader, s, size, &t->fixed);
 	}
 	if (begun > 0)
@@ -198,7 +204,7 @@ static void take(struct pf_collector *c, const struct pf_snapshot_head *s, size_
 		u.state = PF_OUTSIDE;
 		u.failed = PF_UNWIND_COMPLETE;
 	} else {
-		if (!t->image)
+		if (!t->maps)
 			pf_target_search_again(c, t);
 		unwind_from(&sample, &u);
 	}
@@ -453,7 +459,7 @@ void pf_collector_stop(struct pf_collector *c)
 static void free_results(struct pf_collector *c)
 {
 	for (unsigned i = 0; i < c->targets_n; i++)
-		free(c->targets[i]);
+		pf_target_free(c->targets[i]);
 	for (unsigned i = 0; i < c->images_n; i++)
 		free(c->images[i].maps);
 	free(c->targets);

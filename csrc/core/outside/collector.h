@@ -16,17 +16,31 @@ struct pf_snapshot_maps {
 	int ring, processes, known, stacks, generations;
 };
 
-/* The mappings of a process, by which its code gets names. A process that runs another program gets a new image, as does another
- * process with the pid of one that has ended. */
+/* A file by which code gets names, however many processes have mapped it; or a process, for code in no file. */
 struct pf_image {
-	pid_t pid;
-	char *maps;
+	pid_t pid; /* of a file: a process that has mapped it, which still runs if one does */
+	char *maps; /* the process's mappings, or the file's one. NULL: the process has ended, and is forgotten */
+	uint64_t device, inode, offset; /* of the file; inode 0: of none */
 };
+
+/* A mapping with code of a process. */
+struct pf_mapped {
+	uint64_t from, to;
+	size_t at; /* of its line in the text of all mappings */
+	unsigned image; /* the number of the file's image; 0: none yet */
+	int is_file;
+};
+
+enum { PF_TARGET_LABELS = 64 };
 
 struct pf_target {
 	pid_t pid;
 	uint64_t program; /* of its last sample; see snapshot.h */
-	unsigned image; /* the number of its image, from 1; 0: none yet */
+	char *maps; /* the text of its mappings; NULL: it was not read yet, or the process has no Lua state */
+	struct pf_mapped *code_maps;
+	unsigned code_maps_n;
+	uint64_t looked, look_pause; /* as below, of reading the mappings for code in none of them */
+	unsigned image; /* the number of its own image, from 1; 0: none yet */
 	int n;          /* the number of its states, or -errno of the last search */
 	uint64_t global[PF_SNAPSHOT_STATES];
 	uint64_t searched, pause; /* the time of the last search, and the least time until the next one */
@@ -36,6 +50,10 @@ struct pf_target {
 	struct pf_fixed fixed;
 	struct pf_puc_layout puc; /* with the addresses of this process */
 	struct pf_luajit_layout luajit; /* with the main_below of this process */
+	struct {
+		uint64_t address;
+		uint32_t frame;
+	} labels[PF_TARGET_LABELS]; /* those that were read, each in the slot of its address */
 };
 
 /* A thread that has left its CPU: the node of its stack, to which its time off the CPU is added; the time when it left, 0: it has
@@ -116,8 +134,9 @@ int pf_collector_tell(int map, const void *key, const void *value);
 int pf_collector_ask(int map, const void *key, void *value);
 /* The record of a process, a new one if it has none; NULL without memory. */
 struct pf_target *pf_target_of(struct pf_collector *c, pid_t pid);
+void pf_target_free(struct pf_target *t);
 /* Note what a sample shows of its process. */
-void pf_target_seen(struct pf_target *t, const struct pf_snapshot_head *s);
+void pf_target_seen(struct pf_collector *c, struct pf_target *t, const struct pf_snapshot_head *s);
 /* The `ends` of a search in the collector's thread, with the collector as owner: empties the ring, pauses if pf_collector_pause asks for
  * it, and returns whether the collector stops. */
 int pf_collector_ends(void *owner);
@@ -128,8 +147,18 @@ void pf_target_adopt(struct pf_collector *c, struct pf_target *t, pid_t parent);
 /* Forget processes that had already ended at the last call, if there are many. Call it when all samples were read. */
 void pf_targets_forget(struct pf_collector *c);
 
+/* images.c. Keep the mappings of a process, whose text is not the caller's any more. */
+void pf_images_keep(struct pf_collector *c, struct pf_target *t, char *maps);
+/* Keep a copy of the parent's. */
+void pf_images_adopt(struct pf_target *t, const struct pf_target *parent);
+/* The number of the image that the code at an address belongs to, and in *address its place there: in a file, its offset. Returns 0 if the
+ * mappings of the process are not known, or without memory. */
+unsigned pf_image_at(struct pf_collector *c, struct pf_target *t, uint64_t *address);
+/* All samples of the process were read, and no more will come: forget what its code gets names by. */
+void pf_images_forget(struct pf_collector *c, struct pf_target *t);
+
 /* labels.c: the frame of the label at this address of the process; 0: none. */
-uint32_t pf_label_frame(struct pf_collector *c, const struct pf_target *t, uint64_t address);
+uint32_t pf_label_frame(struct pf_collector *c, struct pf_target *t, uint64_t address);
 
 /* counted.c. From now on the BPF program counts samples of the stack with this key, whose node this is. */
 void pf_counted_know(struct pf_collector *c, uint64_t key, uint32_t node);

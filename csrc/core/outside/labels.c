@@ -5,24 +5,38 @@
 #include "core/stack/label.h"
 #include "core/stack/places.h"
 
-uint32_t pf_label_frame(struct pf_collector *c, const struct pf_target *t, uint64_t address)
+/* The frame of a label, which all processes share that have one with this text; 0 without memory. */
+static uint32_t frame_of(struct pf_stacks *s, const unsigned char *bytes, size_t size)
 {
-	struct pf_function f = {.source_key = address, .hash = t->image, .line = PF_PLACES_LABEL};
-	struct pf_label label;
-	char bytes[PF_LABEL_SIZE], *text;
-	uint32_t i;
+	struct pf_function f = {.source_key = pf_places_hash(bytes, size, ~(uint32_t)size), .line = PF_PLACES_LABEL,
+				.hash = pf_places_hash(bytes, size, (uint32_t)size)};
+	uint32_t i = pf_stacks_find_function(s, f.source_key, f.hash, f.line);
+	char *text;
 
-	if (!address || !t->image)
+	if (!i) {
+		f.name = pf_stacks_text(s, size, &text);
+		if (!f.name)
+			return 0;
+		memcpy(text, bytes, size);
+		i = pf_stacks_add_function(s, &f);
+	}
+	return pf_stacks_frame(s, PF_FRAME_LABEL, i, 0);
+}
+
+uint32_t pf_label_frame(struct pf_collector *c, struct pf_target *t, uint64_t address)
+{
+	const unsigned slot = (unsigned)(address >> 4) % PF_TARGET_LABELS;
+	unsigned char bytes[PF_LABEL_SIZE];
+	struct pf_label label;
+
+	if (!address || !t->maps)
 		return 0;
-	i = pf_stacks_find_function(&c->stacks, f.source_key, f.hash, f.line);
-	if (i)
-		return pf_stacks_frame(&c->stacks, PF_FRAME_LABEL, i, 0);
+	if (t->labels[slot].address == address)
+		return t->labels[slot].frame;
 	if (pf_read_process(t->pid, &label, address, sizeof label) < 0 || label.mark != PF_LABEL_MARK || label.size > PF_LABEL_SIZE ||
 	    pf_read_process(t->pid, bytes, address + sizeof label, label.size) < 0)
 		return 0;
-	f.name = pf_stacks_text(&c->stacks, label.size, &text);
-	if (!f.name)
-		return 0;
-	memcpy(text, bytes, label.size);
-	return pf_stacks_frame(&c->stacks, PF_FRAME_LABEL, pf_stacks_add_function(&c->stacks, &f), 0);
+	t->labels[slot].frame = frame_of(&c->stacks, bytes, label.size);
+	t->labels[slot].address = t->labels[slot].frame ? address : 0;
+	return t->labels[slot].frame;
 }

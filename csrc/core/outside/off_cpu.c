@@ -16,17 +16,23 @@ static struct pf_off_cpu *slot(struct pf_off_cpu *items, unsigned slots, uint32_
 
 static struct pf_off_cpu *slot_of(struct pf_collector *c, uint32_t thread)
 {
-	if (c->off_n * 2 >= c->off_slots) {
-		const unsigned slots = c->off_slots ? c->off_slots * 2 : 64;
-		struct pf_off_cpu *more = calloc(slots, sizeof *more);
+	if (c->off_n * 2 >= c->off_slots) { /* those that have returned may have ended since: they are left out */
+		unsigned slots = 64, n = 0;
+		struct pf_off_cpu *more;
 
+		for (unsigned i = 0; i < c->off_slots; i++)
+			n += c->off[i].time != 0;
+		while (slots <= n * 4)
+			slots *= 2;
+		more = calloc(slots, sizeof *more);
 		if (!more)
 			return NULL;
 		for (unsigned i = 0; i < c->off_slots; i++)
-			if (c->off[i].thread)
+			if (c->off[i].time)
 				*slot(more, slots, c->off[i].thread) = c->off[i];
 		free(c->off);
 		c->off = more;
+		c->off_n = n;
 		c->off_slots = slots;
 	}
 	return slot(c->off, c->off_slots, thread);

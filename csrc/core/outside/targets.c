@@ -78,40 +78,6 @@ struct pf_target *pf_target_of(struct pf_collector *c, pid_t pid)
 	return t;
 }
 
-/* The end of the first thread's C stack, which is at another place in each program. */
-static uint64_t stack_end(const char *maps)
-{
-	const char *line = strstr(maps, "[stack]");
-	struct pf_map map;
-
-	while (line && line > maps && line[-1] != '\n')
-		line--;
-	return line && pf_maps_next(line, &map) ? map.to : 0;
-}
-
-/* Keep the mappings in the process's image, or in a new one. A process without a Lua state gets none: there may be thousands. */
-static void keep_maps(struct pf_collector *c, struct pf_target *t, char *maps)
-{
-	struct pf_image *more;
-
-	/* Its parent's image, from pf_target_adopt; or it has ended, and another process has its pid by now. */
-	if (t->image && (c->images[t->image - 1].pid != t->pid || stack_end(c->images[t->image - 1].maps) != stack_end(maps)))
-		t->image = 0;
-	if (t->image) {
-		free(c->images[t->image - 1].maps);
-		c->images[t->image - 1].maps = maps;
-		return;
-	}
-	more = t->n <= 0 && !t->runs_lua ? NULL : grown(c->images, c->images_n, &c->images_room, sizeof *more);
-	if (!more) {
-		free(maps);
-		return;
-	}
-	c->images = more;
-	c->images[c->images_n] = (struct pf_image){t->pid, maps};
-	t->image = ++c->images_n;
-}
-
 static int has_states_of(const struct pf_collector *c, const struct pf_target *t, const struct pf_target *other)
 {
 	for (int i = 0; i < other->n; i++)
@@ -177,9 +143,9 @@ static int search(struct pf_collector *c, struct pf_target *t, const struct pf_s
 	if (!maps)
 		return error == -ENOENT ? -ESRCH : error;
 	memcpy(before, t->global, sizeof before);
-	if (is_puc && t->image) /* the BPF program finds PUC Lua's states by itself */
+	if (is_puc && t->maps) /* the BPF program finds PUC Lua's states by itself */
 		t->n = had;
-	else if (t->image || find_inherited(c, t) == 0)
+	else if (t->maps || find_inherited(c, t) == 0)
 		t->n = pf_states_find(&c->interpreter, &t->luajit, t->pid, maps, t->global, end);
 	pf_maps_fixed(maps, &t->fixed);
 	p.label = c->own_maps ? pf_maps_translate(c->own_maps, (uintptr_t)&pf_label_place, maps) : 0;
@@ -196,7 +162,10 @@ static int search(struct pf_collector *c, struct pf_target *t, const struct pf_s
 		return r;
 	}
 	t->code = code;
-	keep_maps(c, t, maps);
+	if (t->n > 0 || t->runs_lua) /* not of others: there may be thousands */
+		pf_images_keep(c, t, maps);
+	else
+		free(maps);
 	/* A search takes time: the less it finds, the longer is the pause until the next one. */
 	found_new = t->n != had || (t->n > 0 && memcmp(before, t->global, (size_t)t->n * sizeof *before) != 0);
 	t->pause = found_new ? SECOND / 10 : t->pause * 2 < LONGEST_PAUSE ? t->pause * 2 : LONGEST_PAUSE;
@@ -222,10 +191,12 @@ int pf_collector_attach(struct pf_collector *c, pid_t pid, const struct pf_searc
 	return t ? search(c, t, end) : -ENOMEM;
 }
 
-void pf_target_seen(struct pf_target *t, const struct pf_snapshot_head *s)
+void pf_target_seen(struct pf_collector *c, struct pf_target *t, const struct pf_snapshot_head *s)
 {
 	if (t->program && t->program != s->program) {
-		t->image = t->fixed.n = 0;
+		pf_images_forget(c, t);
+		memset(t->labels, 0, sizeof t->labels);
+		t->fixed.n = 0;
 		t->n = t->runs_lua = 0;
 		t->searched = 0;
 		t->pause = FIRST_PAUSE;
@@ -253,7 +224,8 @@ void pf_target_adopt(struct pf_collector *c, struct pf_target *t, pid_t parent)
 
 		if (other->pid != parent || other == t)
 			continue;
-		t->image = other->image;
+		pf_images_adopt(t, other);
+		memcpy(t->labels, other->labels, sizeof t->labels);
 		t->code = other->code;
 		t->fixed = other->fixed;
 		t->luajit = other->luajit;
@@ -261,6 +233,13 @@ void pf_target_adopt(struct pf_collector *c, struct pf_target *t, pid_t parent)
 		t->puc.loop.code = &t->code;
 		return;
 	}
+}
+
+void pf_target_free(struct pf_target *t)
+{
+	free(t->maps);
+	free(t->code_maps);
+	free(t);
 }
 
 void pf_targets_forget(struct pf_collector *c)
@@ -274,7 +253,8 @@ void pf_targets_forget(struct pf_collector *c)
 
 		if (t->has_ended) {
 			pf_collector_tell(c->maps.processes, &t->pid, NULL);
-			free(t);
+			pf_images_forget(c, t);
+			pf_target_free(t);
 			continue;
 		}
 		t->has_ended = pf_sys->kill(t->pid, 0) == -ESRCH;

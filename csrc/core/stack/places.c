@@ -1,7 +1,8 @@
 /* See places.h.
  *
  * A Lua function is identified by its chunk's name, which has an address, a length and bytes, and by the line of its definition.
- * The address of its prototype, or of the name alone, may be used again for another one when a chunk is collected. */
+ * The address of its prototype, or of the name alone, may be used again for another one when a chunk is collected. Other processes have the
+ * same name at different addresses, so there its bytes alone identify a name that is not long. */
 #include "core/stack/places.h"
 
 #include <string.h>
@@ -11,15 +12,17 @@
 /* At most this many bytes at the beginning and at the end of a chunk's name are compared; and this many are kept of a name that
  * is the chunk's text. */
 enum { HEAD = 64, TAIL = 16, MOST_TEXT = 16384 };
+/* At most this many bytes of a name are compared as a whole: less than snapshots of other processes have. */
+enum { WHOLE = 224 };
 
 struct source {
-	uint64_t address;
+	uint64_t address, key;
 	size_t n;
-	unsigned char bytes[HEAD + TAIL];
+	unsigned char bytes[WHOLE];
 	uint32_t hash;
 };
 
-static uint32_t hash(const unsigned char *bytes, size_t n, uint32_t h)
+uint32_t pf_places_hash(const unsigned char *bytes, size_t n, uint32_t h)
 {
 	uint64_t word;
 
@@ -36,14 +39,17 @@ static uint32_t hash(const unsigned char *bytes, size_t n, uint32_t h)
 /* 0, or -EFAULT. */
 static int look_at(const struct pf_places *p, const struct pf_place *place, struct source *s)
 {
-	const size_t n = place->source_size, head = n < HEAD ? n : HEAD, tail = n < HEAD + TAIL ? n - head : TAIL;
+	const size_t n = place->source_size;
+	const int by_bytes = p->c_function && n <= WHOLE;
+	const size_t head = by_bytes || n < HEAD ? n : HEAD, tail = n - head < TAIL ? n - head : TAIL;
 	int r = p->memory->read(p->memory, s->bytes, place->source, head);
 
 	if (r == 0 && tail)
 		r = p->memory->read(p->memory, s->bytes + head, place->source + n - tail, tail);
+	s->key = by_bytes ? pf_places_hash(s->bytes, n, ~(uint32_t)n) : place->source;
 	s->address = place->source;
 	s->n = n;
-	s->hash = hash(s->bytes, head + tail, (uint32_t)n);
+	s->hash = pf_places_hash(s->bytes, head + tail, (uint32_t)n);
 	return r;
 }
 
@@ -56,7 +62,7 @@ static uint32_t is_hidden(const struct pf_places *p, const char *text)
 static uint32_t text_of(struct pf_places *p, const struct source *source)
 {
 	struct pf_stacks *s = p->stacks;
-	struct pf_function chunk = {.source_key = source->address, .hash = source->hash, .line = PF_PLACES_CHUNK};
+	struct pf_function chunk = {.source_key = source->key, .hash = source->hash, .line = PF_PLACES_CHUNK};
 	const size_t n = source->n < MOST_TEXT ? source->n : MOST_TEXT;
 	const uint32_t known = pf_stacks_find_function(s, chunk.source_key, chunk.hash, PF_PLACES_CHUNK);
 	char *text;
@@ -81,7 +87,7 @@ static uint32_t find_function(struct pf_places *p, const struct pf_place *place)
 
 	if (!place->source || look_at(p, place, &source) < 0)
 		source = (struct source){.n = 0};
-	f.source_key = source.address;
+	f.source_key = source.key;
 	f.hash = source.hash;
 	i = pf_stacks_find_function(p->stacks, f.source_key, f.hash, f.line);
 	if (i)

@@ -46,4 +46,7 @@ int pf_places_state(struct pf_places *p, const struct pf_unwound *u);
 /* The number of the function of a C function, by the address of its code; 0 without memory. */
 uint32_t pf_places_c_function(struct pf_stacks *s, uint64_t code);
 
+/* A hash of bytes, which begins with h. */
+uint32_t pf_places_hash(const unsigned char *bytes, size_t n, uint32_t h);
+
 #endif

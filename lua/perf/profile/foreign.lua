@@ -12,7 +12,7 @@ local M = {}
 local Names = {}
 Names.__index = Names
 
--- @tab images array of {pid =, maps =}, as in the result of core.collector
+-- @tab images array of {pid =, maps =, file =}, as in the result of core.collector
 -- @param global the address of this Lua state's global state
 -- @tab interpreters a set of the paths of files that have an interpreter of Lua
 function M.new(images, global, interpreters)
@@ -48,29 +48,35 @@ local function native_names(self, i)
   return found
 end
 
+-- The mapping of a frame's address, and that address in the process of its image; nil and the address if no code is there.
+local function place(self, f)
+  local image = self.images[f.image]
+  local map = image and image.code[1]
+  if map and image.of.file then return map, f.address - map.offset + map.from end
+  return image and host.code_at(image.code, f.address), f.address
+end
+
 -- The name of a C function.
 -- @tab f a frame of the result, with `image` and `address`, or with `builtin`
 -- @return the name; true if it belongs to Lua's own libraries; nil if no code is there
 function Names:find(f)
   if f.builtin then return self.functions:find(self.global + f.builtin) or "builtin function", true end
-  local image = self.images[f.image]
-  local map = image and host.code_at(image.code, f.address)
+  local map, address = place(self, f)
   if not map then return nil end
   for _, own in ipairs(self.own) do
-    local here = f.address - map.from + map.offset - own.offset + own.from
+    local here = address - map.from + map.offset - own.offset + own.from
     if map.file and own.file == map.file and here >= own.from and here < own.to then
       local name, is_own = self.functions:find(here)
       if name then return name, is_own end
     end
   end
-  return native_names(self, f.image):symbol(f.address) or native.place(map, f.address)
+  return native_names(self, f.image):symbol(address) or native.place(map, address)
 end
 
 -- The frame of an address in a call chain, as that of perf.profile.native; true if the interpreter's code is there.
 function Names:native(f)
-  local image = self.images[f.image]
-  local map = image and host.code_at(image.code, f.address)
-  return native_names(self, image and f.image or 0):frame(f.kind, f.address), map and self.interpreters[map.path]
+  local map, address = place(self, f)
+  return native_names(self, self.images[f.image] and f.image or 0):frame(f.kind, address), map and self.interpreters[map.path]
 end
 
 -- Release its resources.

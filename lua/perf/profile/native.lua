@@ -10,10 +10,11 @@ local M = {}
 local Native = {}
 Native.__index = Native
 
--- Whether the process of an image still runs the program.
+-- Whether the process of an image still runs the program: it has the first mapping of the image.
 local function runs(image)
-  local now = host.read_file(("/proc/%d/maps"):format(image.pid))
-  return now ~= nil and now:match "^[^\n]+" == image.maps:match "^[^\n]+"
+  local first = image.maps:match "^[^\n]+"
+  local now = first and host.read_file(("/proc/%d/maps"):format(image.pid))
+  return now ~= nil and ("\n" .. now):find("\n" .. first .. "\n", 1, true) ~= nil
 end
 
 -- Load perf.symbols, which takes a millisecond; it is nil if it was not built.

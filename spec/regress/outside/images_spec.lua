@@ -1,0 +1,76 @@
+-- The story: a profile kept the text of /proc/PID/maps of each process that it had ever seen, and once for each of them the C
+-- functions and the names of chunks. Beside a server that starts a script for each request it grew without end.
+-- Twice: processes that execute a program have its functions at other addresses each time; forked ones have their parent's.
+local core = require "perf.core"
+local host = require "perf.kernel.host"
+local kit = require "testkit"
+local outside = require "spec.support.outside"
+local perf = require "perf"
+local profiling = require "spec.support.profiling"
+local util = require "spec.support.util"
+
+local event = "syscalls:sys_enter_getppid"
+local CHILDREN = 150 -- more than the processes that are remembered before the profile looks for those that have ended
+local SCRIPT = [[
+  local kit = require "testkit"
+  for _ = 1, 3 do kit.syscalls(5) end
+  print "done" io.stdout:flush() io.read() -- until the profile has read its mappings
+]]
+
+-- What is kept for the processes: the numbers of images, functions, frames and stacks.
+local function kept(result)
+  return { images = #result.images, frames = #result.frames, stacks = #result.parent }
+end
+
+-- Profile a process that makes children. @return what is kept after some of them, and at the end; the result, and the Profile
+local function profile(fn, ...)
+  local child = assert(kit.start(fn, ...))
+  local p = assert(perf.profiler { pid = child:pid(), event = event })
+  local sampler, result, some = p.sampler, nil, nil
+  function sampler:result()
+    result = getmetatable(sampler).result(self)
+    return result
+  end
+  assert(p:start())
+  child:go()
+  while host.is_running(child:pid()) do
+    core.watch({}, 0.01)
+    local now = sampler:snapshot()
+    if not some and tonumber(now.samples) >= 300 then some = kept(now) end
+  end
+  assert.equal(0, (child:wait()))
+  local prof = assert(p:stop())
+  p:close()
+  return assert(some), kept(result), result, prof
+end
+
+describe("a profile of many processes that end keeps no more than of a few", function()
+  local function check(some, all, result, prof)
+    local text = profiling.text(prof)
+    for what, n in pairs(all) do
+      assert.is_true(n <= some[what] + 20, ("%s: %d, then %d\n%s"):format(what, some[what], n, text))
+    end
+    for _, image in ipairs(result.images) do assert.is_true(image.file and not image.maps:find "\n", image.maps) end
+    -- The C function has its name. (A process may have ended before its mappings were read.)
+    local resolved = tonumber(prof.accounting.resolved)
+    assert.is_true(resolved > 0 and profiling.under(prof, "testkit.syscalls") >= 0.9 * resolved, text)
+  end
+
+  it("if each executes a program", function()
+    outside.requires { tracepoint = event }
+    util.with_tmpname(function(path)
+      util.write_file(path, SCRIPT)
+      check(profile(function()
+        local command = ("{ sleep 0.02; echo; } | exec %s %s >/dev/null"):format(util.lua(), path)
+        for _ = 1, CHILDREN do os.execute(command) end
+      end))
+    end)
+  end)
+
+  it("if each is forked", function()
+    outside.requires { tracepoint = event }
+    check(profile(function()
+      for _ = 1, CHILDREN do kit.fork(function() kit.syscalls(15) end) end
+    end))
+  end)
+end)
