@@ -25,6 +25,7 @@
 #   SUITE_NAME=suite     the NAME
 set -u
 umask 022 # other users read files of specs
+unset COLUMNS # texts are wrapped at this width, if it is set
 ulimit -c 0
 lua_list="luajit lua5.1 lua5.2 lua5.3 lua5.4"
 filter=()

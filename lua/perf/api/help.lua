@@ -36,22 +36,13 @@ end
 
 -- Append rows {name, type, text} of fields or options as lines.
 local function add_rows(lines, indent, rows)
-  local all, width = {}, 0
+  local all = {}
   local function add(row, prefix)
     all[#all + 1] = { prefix .. row[1], row[2] .. ": " .. checks.help(row) }
-    width = math.max(width, #all[#all][1])
     for _, inner in ipairs(row.options or {}) do add(inner, row[1] .. ".") end
   end
   for _, row in ipairs(rows) do add(row, "") end
-  for _, row in ipairs(all) do
-    local columns = math.min(WIDTH, format.columns() or WIDTH)
-    if columns < width + 30 then
-      lines[#lines + 1] = indent .. row[1]
-      format.wrap(lines, indent .. "  ", row[2], columns)
-    else
-      format.wrap(lines, indent .. row[1] .. (" "):rep(width - #row[1] + 2), row[2], columns)
-    end
-  end
+  format.describe(lines, indent, all, math.min(WIDTH, format.columns() or WIDTH))
 end
 
 local function page_of(group)

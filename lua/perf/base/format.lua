@@ -11,9 +11,13 @@ local LEAST = 20 -- columns: a narrower terminal counts as this wide
 -- The descriptor to which the text will be written; false for a file. If it is a terminal, no line is wider.
 M.destination = 1
 
--- The columns of the terminal for which text is made; nil without one.
+-- The columns for which text is made: those of the terminal, or of $COLUMNS if that has fewer or there is no terminal; nil without
+-- both, and for a file.
 function M.columns()
-  local _, columns = core.terminal_size(M.destination or -1)
+  if not M.destination then return nil end
+  local _, columns = core.terminal_size(M.destination)
+  local wanted = tonumber((os.getenv "COLUMNS" or ""):match "^%d+$") or 0
+  if columns == 0 or wanted > 0 and wanted < columns then columns = wanted end
   return columns > 0 and math.max(LEAST, columns) or nil
 end
 
@@ -103,6 +107,35 @@ function M.wrap(lines, first, text, width)
     empty = false
   end
   lines[#lines + 1] = line
+end
+
+-- Append rows {name, text} of descriptions: the texts beside the names, or below them if the lines are short.
+function M.describe(lines, indent, rows, columns)
+  local width = 0
+  for _, row in ipairs(rows) do width = math.max(width, #row[1]) end
+  for _, row in ipairs(rows) do
+    if columns < width + 30 then
+      lines[#lines + 1] = indent .. row[1]
+      M.wrap(lines, indent .. "  ", row[2], columns)
+    else
+      M.wrap(lines, indent .. row[1] .. (" "):rep(width - #row[1] + 2), row[2], columns)
+    end
+  end
+end
+
+-- Append the paragraphs of a text, wrapped. Lines that begin with a space, which are commands to copy, stay as they are.
+function M.paragraphs(lines, text, columns)
+  local words = ""
+  for line in (text .. "\n\n"):gmatch "([^\n]*)\n" do
+    if line:find "^%S" then
+      words = words .. line .. " "
+    else
+      if words ~= "" then M.wrap(lines, "", words, columns) end
+      words = ""
+      lines[#lines + 1] = line
+    end
+  end
+  lines[#lines] = nil
 end
 
 -- Remove a column. If the next column's heading is only "%", it becomes "HEADING %", so that it still says of which value.

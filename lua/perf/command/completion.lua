@@ -8,9 +8,14 @@ local M = {}
 M.about = "print the completions for a shell, or the library's names for a REPL"
 M.usage = "luaperf completion bash|zsh|fish|words"
 M.text = [[
-For bash: source <(luaperf completion bash). For zsh: luaperf completion zsh >DIRECTORY/_luaperf, a directory of $fpath. For fish:
-luaperf completion fish | source. make install installs all three. For Lua in a terminal:
-rlwrap -b '(){}[],=:' -f <(luaperf completion words) luajit.]]
+For bash, for fish, for zsh (DIRECTORY is one of $fpath), and for Lua in a terminal:
+
+  source <(luaperf completion bash)
+  luaperf completion fish | source
+  luaperf completion zsh >DIRECTORY/_luaperf
+  rlwrap -b '(){}[],=:' -f <(luaperf completion words) luajit
+
+make install installs those of the shells.]]
 M.words = { "bash", "zsh", "fish", "words" }
 M.options = {}
 

@@ -4,6 +4,7 @@
 -- the kind of its arguments ("program", "file", "event", or an array of words; nil if it has none), and `run(opts, words, here)`,
 -- which returns the exit status. A Lua script runs under the same interpreter as luaperf, in a separate process that begins with
 -- perf.command.session. Other programs are counted and recorded from outside.
+local format = require "perf.base.format"
 local options = require "perf.command.options"
 local report_error = require("perf.command.terminal").error
 
@@ -22,12 +23,13 @@ local function unknown(message, command, name)
 end
 
 local function overview()
-  local lines = { "usage: luaperf COMMAND [options] [--] script.lua [args]", "" }
-  for _, name in ipairs(commands) do
-    lines[#lines + 1] = ("  %-10s %s"):format(name, require("perf.command." .. name).about)
-  end
+  local lines, rows, width = {}, {}, options.width()
+  format.wrap(lines, "usage: ", "luaperf COMMAND [options] [--] script.lua [args]", width)
   lines[#lines + 1] = ""
-  lines[#lines + 1] = "luaperf COMMAND --help describes a command. LUA=lua5.4 luaperf ... runs it under that interpreter."
+  for i, name in ipairs(commands) do rows[i] = { name, require("perf.command." .. name).about } end
+  format.describe(lines, "  ", rows, width)
+  lines[#lines + 1] = ""
+  format.wrap(lines, "", "luaperf COMMAND --help describes a command. LUA=lua5.4 luaperf ... runs it under that interpreter.", width)
   return table.concat(lines, "\n")
 end
 
@@ -44,7 +46,7 @@ function M.main(arg)
   local name = arg[1]
   if (name == "help" or name == "--help") and arg[2] then arg, name = { arg[2], "--help" }, arg[2] end
   if name == nil or name == "-h" or name == "--help" or name == "help" then
-    (name and io.stdout or io.stderr):write(overview(), "\n")
+    (name and io.stdout or io.stderr):write(format.text_for(name and 1 or 2, overview), "\n")
     return name and 0 or M.USAGE
   end
   if name == "--version" or name == "-v" then

@@ -15,7 +15,7 @@ local keys = require "perf.base.keys"
 
 local M = {}
 
-local WIDTH = 100 -- columns of the help text
+local WIDTH, USUAL = 100, 80 -- columns of a help text: at most, and without a terminal
 local HELP = { "help", "boolean", "this text", short = "h" }
 
 -- Options of several commands.
@@ -229,18 +229,21 @@ function M.environment(rows)
   return opts
 end
 
+-- The columns of a help text.
+function M.width() return math.min(WIDTH, format.columns() or USUAL) end
+
 -- The text of --help.
 function M.help(command)
-  local lines, rows = { "usage: " .. command.usage, "", command.text or command.about, "" }, M.all(command)
-  local width, left = 0, {}
-  for i, row in ipairs(rows) do
-    left[i] = ("  %s%s%s%s"):format(row.short and "-" .. row.short or "  ", row.short and long(row) and ", " or "  ",
-      long(row) and "--" .. long(row) or "", row.arg and " " .. row.arg or "")
-    width = math.max(width, #left[i])
+  local lines, rows, width = {}, {}, M.width()
+  format.wrap(lines, "usage: ", command.usage, width)
+  lines[#lines + 1] = ""
+  format.paragraphs(lines, command.text or command.about, width)
+  lines[#lines + 1] = ""
+  for i, row in ipairs(M.all(command)) do
+    local name = long(row) and (row.short and ", --" or "  --") .. long(row) or ""
+    rows[i] = { (row.short and "-" .. row.short or "  ") .. name .. (row.arg and " " .. row.arg or ""), plain(row[3]) }
   end
-  for i, row in ipairs(rows) do
-    format.wrap(lines, left[i] .. (" "):rep(width - #left[i] + 2), plain(row[3]), WIDTH)
-  end
+  format.describe(lines, "  ", rows, width)
   return table.concat(lines, "\n")
 end
 

@@ -48,6 +48,29 @@ describe("luaperf", function()
     assert.matches("unknown command 'rport'; did you mean 'report'", try "luaperf help rport")
   end)
 
+  -- The story: the help was up to 130 columns wide, and COLUMNS was not read.
+  it("wraps the help at the width of $COLUMNS, or at 80 columns in a pipe", function()
+    local usual = 0
+    for _, command in ipairs { "", "stat", "record", "report", "annotate", "top", "list", "doctor", "manual" } do
+      for columns, most in pairs { ["COLUMNS="] = 80, ["COLUMNS=x"] = 80, ["COLUMNS=50"] = 50, ["COLUMNS=200"] = 100 } do
+        local text = try(("export %s; luaperf %s --help"):format(columns, command))
+        for line in text:gmatch "[^\n]+" do
+          assert.is_true(#line <= most, line)
+          if most == 80 then usual = math.max(usual, #line) end
+        end
+      end
+    end
+    assert.is_true(usual > 70)
+    assert.matches("\n  source <%(luaperf completion bash%)\n", try "COLUMNS=20 luaperf completion --help")
+  end)
+
+  it("makes its tables as wide as $COLUMNS, except in a file", function()
+    local long = { ["luaperf.json"] = "main;" .. ("long"):rep(30) .. " 3\n" }
+    assert.falsy(try("COLUMNS=60 luaperf report", long):find(("long"):rep(20), 1, true))
+    assert.truthy(try("luaperf report", long):find(("long"):rep(30), 1, true))
+    assert.truthy(try("COLUMNS=60 luaperf report --stdio -o x && cat x", long):find(("long"):rep(30), 1, true))
+  end)
+
   it("prints tables for report --stdio, whatever the name of the output", function()
     assert.equal(try("luaperf report", PROFILE), try("luaperf report --stdio", PROFILE))
     assert.equal(try("luaperf report", PROFILE), try("luaperf report --stdio -o x.html && cat x.html", PROFILE))

@@ -2,6 +2,7 @@
 -- changes.
 local core = require "perf.core"
 local format = require "perf.base.format"
+local kit = require "testkit"
 local perf = require "perf"
 local utf8 = require "perf.base.utf8"
 
@@ -12,12 +13,25 @@ describe("on a terminal of 40 columns", function()
     core.terminal_size = function(fd) return fd == 1 and 24 or 0, fd == 1 and 40 or 0 end
     format.destination = 1
   end)
-  after_each(function() core.terminal_size, format.destination = size, destination end)
+  after_each(function()
+    core.terminal_size, format.destination = size, destination
+    kit.setenv "COLUMNS"
+  end)
 
   local function fits(text)
     for line in (text .. "\n"):gmatch "([^\n]*)\n" do assert.is_true(#line <= 40, line) end
     return text
   end
+
+  it("$COLUMNS counts if it has fewer columns, or without a terminal", function()
+    for text, columns in pairs { ["30"] = { 30, 30 }, ["60"] = { 40, 60 }, ["5"] = { 20, 20 }, ["0"] = { 40 }, ["4x"] = { 40 },
+      [""] = { 40 } } do
+      kit.setenv("COLUMNS", text)
+      assert.equal(columns[1], format.text_for(1, format.columns), text)
+      assert.equal(columns[2], format.text_for(2, format.columns), text)
+      assert.is_nil(format.text_for(false, format.columns))
+    end
+  end)
 
   it("a path loses its first directories, and another name its middle", function()
     assert.equal("app.lua:12 f", format.shorten("app.lua:12 f", 12))
