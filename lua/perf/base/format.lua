@@ -11,8 +11,8 @@ local LEAST = 20 -- columns: a narrower terminal counts as this wide
 -- The descriptor to which the text will be written; false for a file. If it is a terminal, no line is wider.
 M.destination = 1
 
--- The columns for which text is made: those of the terminal, or of $COLUMNS if that has fewer or there is no terminal; nil without
--- both, and for a file.
+-- The columns for which text is made: those of the terminal, or of $COLUMNS if that has fewer or there is no terminal; nil
+-- without both, and for a file.
 function M.columns()
   if not M.destination then return nil end
   local _, columns = core.terminal_size(M.destination)

@@ -29,7 +29,8 @@ local function overview()
   for i, name in ipairs(commands) do rows[i] = { name, require("perf.command." .. name).about } end
   format.describe(lines, "  ", rows, width)
   lines[#lines + 1] = ""
-  format.wrap(lines, "", "luaperf COMMAND --help describes a command. LUA=lua5.4 luaperf ... runs it under that interpreter.", width)
+  format.wrap(lines, "", "luaperf COMMAND --help describes a command. LUA=lua5.4 luaperf ... runs it under that interpreter.",
+    width)
   return table.concat(lines, "\n")
 end
 
