@@ -10,7 +10,7 @@
 # Up to four processes share an interpreter's files: each takes the next file that no other process has begun. A file with a
 # comment that has "Once: REASON" does not depend on the interpreter: only the first one runs it. With "Twice: REASON" it hardly
 # depends on it: the first and the last one run it (LuaJIT and Lua 5.4). A file with "Long: REASON" depends on the interpreter and
-# takes long: see SUITE_LONG.
+# takes long: it begins before the others, and see SUITE_LONG.
 #
 #   BUILD=build          the directory of the interpreters' modules
 #   SUITE_TIMEOUT=1500   seconds for one process
@@ -148,7 +148,7 @@ summary() { # interpreter seconds
 jobs=${SUITE_JOBS:-$((3 * $(nproc)))}
 most=$((jobs < 4 ? jobs : 4)) # processes of an interpreter
 [ "$most" -le ${#files[@]} ] || most=${#files[@]}
-total_pass=0 total_fail=0 total_skip=0 luas=() queue=()
+total_pass=0 total_fail=0 total_skip=0 luas=() queue=() rest=()
 declare -A begun=() of=() only=()
 for lua in $lua_list; do
     if [ ! -e "$build/$lua/testkit.so" ]; then
@@ -164,6 +164,12 @@ for lua in $lua_list; do
 done
 while IFS=: read -r f word; do only[$f]=$word; done < <(grep -oE '^--.* (Once|Twice|Long): ' "${files[@]}" /dev/null |
     sed -E 's/:.* (Once|Twice|Long): $/:\1/')
+# Those with "Long" come first, so that at the end no CPU waits for one of them.
+long=() others=()
+for f in "${files[@]}"; do
+    if [ "${only[$f]:-}" = Long ]; then long+=("$f"); else others+=("$f"); fi
+done
+files=("${long[@]}" "${others[@]}")
 for lua in "${luas[@]}"; do
     mkdir "$work/$lua.left" "$work/$lua.begun"
     for f in "${files[@]}"; do
@@ -176,8 +182,11 @@ for lua in "${luas[@]}"; do
         esac
         : >"$work/$lua.left/${f//\//%}"
     done
-    for ((i = 0; i < most; i++)); do queue+=("$lua $i"); done
+    for ((i = 0; i < most; i++)); do
+        if [[ $lua == "${luas[0]}" || $lua == "${luas[-1]}" ]]; then queue+=("$lua $i"); else rest+=("$lua $i"); fi
+    done
 done
+queue+=("${rest[@]}") # the first and the last interpreter have the most files, so they begin
 # The output of an interpreter is shown when all its processes have ended.
 while :; do
     while [ ${#queue[@]} -gt 0 ] && [ -z "$stopped" ] && [ ${#of[@]} -lt "$jobs" ]; do
