@@ -1,7 +1,8 @@
 #!/bin/bash
 # make test-vm: the specs that need hardware counters, kprobes or BPF, in emulated machines.
 #
-#   tools/vm/test.sh [NAME...]      these guests only: arm64 arm64-smp amd64 arm64-suite arm64-short; without names, the first three
+#   tools/vm/test.sh [NAME...]          these guests only: arm64 arm64-smp amd64 arm64-suite arm64-short; without names, the first three
+#   tools/vm/test.sh build [NAME...]    fetches and builds what they need, and starts none
 #
 #   arm64        a CPU with an Arm PMUv3 that counts; its clock is its instructions, so that no overflow is lost
 #   arm64-smp    two of them
@@ -23,6 +24,8 @@
 #   PERF_NO_SETUP=1                  installs nothing
 set -u
 cd "$(dirname "$0")/../.." || exit 1
+build=
+if [ "${1:-}" = build ]; then build=1; shift; fi
 guests=("$@")
 [ ${#guests[@]} -gt 0 ] || guests=(arm64 amd64 arm64-smp)
 if [[ "${guests[*]}" == arm64-suite && -z "${VM_SPECS:-}" ]]; then
@@ -136,7 +139,7 @@ launch() { # name
 total_pass=0 total_fail=0 total_skip=0
 count() { # name passed failed skipped
     total_pass=$((total_pass + $2)) total_fail=$((total_fail + $3)) total_skip=$((total_skip + $4))
-    [ -z "${PERF_TOTALS:-}" ] || echo "vm-$1 $2 $3 $4" >>"$PERF_TOTALS"
+    [ -n "$build" ] || [ -z "${PERF_TOTALS:-}" ] || echo "vm-$1 $2 $3 $4" >>"$PERF_TOTALS"
 }
 
 report() { # name
@@ -184,6 +187,13 @@ for name in "${guests[@]}"; do
         ;;
     esac
 done
+
+if [ -n "$build" ]; then
+    echo "ready: ${ready[*]}"
+    [ -z "${PERF_TOTALS:-}" ] || echo "vm-build ${#ready[@]} $total_fail $total_skip" >>"$PERF_TOTALS"
+    [ "$total_fail" -eq 0 ]
+    exit
+fi
 
 # Two at a time: each emulates on one of the host's CPUs. The guest of the suite emulates on two.
 case "${guests[*]}" in
