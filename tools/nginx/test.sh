@@ -1,5 +1,5 @@
 #!/bin/bash
-# make test-nginx: the specs of resty.perf, each with a separate nginx on loopback ports.
+# make test-nginx: the specs of resty.perf, each with a separate nginx on loopback ports. Several run at once, since they mostly wait.
 #
 #   NGINX_SPECS=spec/nginx/count_spec.lua   instead of all
 #   PERF_TOTALS=FILE                        gets "nginx passed failed skipped", for .ci/run
@@ -12,4 +12,4 @@ if [ "$(id -u)" -eq 0 ] && [ ! -e /sys/kernel/tracing/events/header_page ]; then
     mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null || echo "tracefs is not mounted and cannot be"
 fi
 $make -s -j2 LUA=luajit all testkit || exit 1
-SUITE_JOBS=1 SUITE_NAME=nginx tools/suite.sh -l luajit "${NGINX_SPECS:-spec/nginx}"
+SUITE_NAME=nginx tools/suite.sh -l luajit "${NGINX_SPECS:-spec/nginx}"
