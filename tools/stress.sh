@@ -1,14 +1,15 @@
 #!/bin/bash
-# make stress: runs the suite again and again beside four busy loops per CPU, then once with 1 GiB of memory.
+# make stress: runs the suite again and again beside four busy loops per CPU, on one interpreter after the other, then once on all of
+# them with 1 GiB of memory.
 #
-#   STRESS_RUNS=20       the number of runs beside the busy loops
+#   STRESS_RUNS=20       the number of runs beside the busy loops: with five interpreters, four runs of each
 #   STRESS_PATHS=        the specs (spec/unit spec/live spec/regress)
 #   STRESS_LUAS=         the interpreters (all that are installed)
 #   STRESS_LOOPS=4       busy loops per CPU; 0 for none
 #   STRESS_MEMORY=1024   MiB for the last run; 0 leaves it out
 #   PERF_TOTALS=FILE     gets "stress passed failed skipped"
 #
-# A run of one interpreter takes about eight minutes on two CPUs, so all of them take half a day. In parts:
+# A run takes five to eight minutes on two CPUs, so all of them take about two hours. In parts:
 #
 #   STRESS_RUNS=5 STRESS_MEMORY=0 STRESS_LUAS=luajit make stress
 #   STRESS_RUNS=0 STRESS_LUAS=lua5.4 make stress    the run with little memory alone
@@ -16,10 +17,14 @@
 # Each run prints its failures, and the last line is the total. The busy loops end with this script, even if SIGKILL ends it.
 set -u
 make=${MAKE:-make}
-luas=${STRESS_LUAS:-luajit lua5.1 lua5.2 lua5.3 lua5.4}
 runs=${STRESS_RUNS:-20} loops=${STRESS_LOOPS:-4} memory=${STRESS_MEMORY:-1024}
 read -ra paths <<<"${STRESS_PATHS:-spec/unit spec/live spec/regress}"
-$make -s -j2 builds BUILDS="$luas" || exit 1
+wanted=${STRESS_LUAS:-luajit lua5.1 lua5.2 lua5.3 lua5.4} luas=()
+$make -s -j2 builds BUILDS="$wanted" || exit 1
+for lua in $wanted; do
+    if [ -e "${BUILD:-build}/$lua/testkit.so" ]; then luas+=("$lua"); fi
+done
+[ ${#luas[@]} -gt 0 ] || { echo "stress: not built for any of: $wanted" >&2; exit 1; }
 
 work=$(mktemp -d)
 load=() group='' suite=''
@@ -58,12 +63,12 @@ busy() {
 
 pass=0 fail=0 skip=0
 
-# run NAME [COMMAND...]: runs the suite once, under that command.
+# run NAME INTERPRETERS [COMMAND...]: runs the suite once on them, under that command.
 run() {
-    local name=$1 start=$SECONDS p f s
-    shift
+    local name=$1 on=$2 start=$SECONDS p f s
+    shift 2
     PERF_TOTALS=$work/totals SUITE_NAME=run SUITE_TIMEOUT=${SUITE_TIMEOUT:-7200} setpriv --pdeathsig TERM \
-        "$@" tools/suite.sh -l "$luas" "${paths[@]}" >"$work/out" 2>&1 &
+        "$@" tools/suite.sh -l "$on" "${paths[@]}" >"$work/out" 2>&1 &
     suite=$!
     wait $suite
     suite=
@@ -92,18 +97,21 @@ limit_by_cgroup() {
 }
 
 [ "$loops" -eq 0 ] || [ "$runs" -eq 0 ] || busy
-for ((i = 1; i <= runs; i++)); do run "run $i of $runs"; done
+for ((i = 0; i < runs; i++)); do
+    lua=${luas[i % ${#luas[@]}]}
+    run "run $((i + 1)) of $runs, $lua" "$lua"
+done
 unload
 if [ "$memory" -gt 0 ]; then
     if limit_by_cgroup; then
         # shellcheck disable=SC2016 # the inner shell's
-        run "$memory MiB for all processes together, by a cgroup" \
+        run "$memory MiB for all processes together, by a cgroup" "${luas[*]}" \
             sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$group"
         kills=$(sed -n 's/^oom_kill //p' "$group/memory.events" "$group/memory.oom_control" 2>/dev/null)
         [ "${kills:-0}" -eq 0 ] || echo "stress: $kills processes were killed for lack of memory"
     else
         # shellcheck disable=SC2016
-        run "$memory MiB of addresses for each process: no cgroup that limits memory can be made here" \
+        run "$memory MiB of addresses for each process: no cgroup that limits memory can be made here" "${luas[*]}" \
             sh -c 'ulimit -v $0 && exec "$@"' $((memory * 1024))
     fi
 fi
