@@ -217,7 +217,9 @@ end
 -- True if nothing can be counted or reported before another start: `sample = 0`, without a header, routes, `slow`, `blocked` and
 -- `heap`.
 local function asleep()
-  return config.every == 0 and config.skip and config.heap == 0 and not (config.is_slow or config.blocked)
+  local sampler = config.sampler
+  return config.every == 0 and not (sampler.header or sampler.by_route) and config.heap == 0
+    and not (config.is_slow or config.blocked)
 end
 
 -- Follow a command. Options that it does not have stay as they are. Traces are flushed: they were compiled for the old state.
@@ -226,7 +228,7 @@ local function follow(command)
   local list, heap, ok, message, code = command.events or config.events, config.heap, true, nil, nil
   config.heap = command.heap or heap
   local sample = command.sample or not command.stop and not running and asleep() and 1 or nil
-  local decide, header, skip = options.sampler(sample)
+  local sampler = options.sampler(sample)
   if command.stop then
     halt()
   elseif command.events or sample or not running then
@@ -240,8 +242,8 @@ local function follow(command)
   end
   config.events = list
   if sample then
-    config.every, config.decide, config.header, config.skip = sample, decide, header, skip
-    accounting.skip(0) -- the number was the old sampler's
+    config.every, config.sampler = sample, sampler
+    accounting.sample(sampler)
   end
   local new = { events = command.events, sample = sample, heap = command.heap }
   for _, name in ipairs(CHANGEABLE) do

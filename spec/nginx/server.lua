@@ -217,9 +217,9 @@ function Server:wrk(path, connections, seconds, more)
 end
 
 --- n requests by h2load over HTTP/1.1 or, with h2, HTTP/2; how many succeeded.
-function Server:load(path, n, connections, h2)
-  local load = "nice -n 5 h2load %s -n %d -c %d -t 1 http://127.0.0.1:%d%s"
-  local text = shell(load:format(h2 and "-m 8" or "--h1", n, connections, h2 and self.h2port or self.port, path))
+function Server:load(path, n, connections, h2, more)
+  local load = "nice -n 5 h2load %s -n %d -c %d -t 1 %s http://127.0.0.1:%d%s"
+  local text = shell(load:format(h2 and "-m 8" or "--h1", n, connections, more or "", h2 and self.h2port or self.port, path))
   return tonumber(text:match "(%d+) 2xx" or "0")
 end
 

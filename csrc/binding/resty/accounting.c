@@ -36,7 +36,8 @@ static int l_accounting(lua_State *L)
 #define TEXT(macro) TEXT_OF(macro)
 
 /* core.accounting_functions(): the core's functions as light userdata, by name without the prefix; and a C declaration of the
- * struct's first members for FFI; the size of a histogram; and declarations of waits.h: the types, and the struct's members. */
+ * struct's first members for FFI; the size of a histogram; and declarations of waits.h: the types, and the struct's members; and the types
+ * of PF_ACCOUNTING_TYPES. */
 static int l_functions(lua_State *L)
 {
 #define FUNCTION(name) (lua_pushlightuserdata(L, (void *)(uintptr_t)&pf_accounting_##name), lua_setfield(L, -2, #name))
@@ -49,6 +50,7 @@ static int l_functions(lua_State *L)
 	FUNCTION(admit);
 	FUNCTION(main);
 	FUNCTION(see);
+	FUNCTION(learn);
 	FUNCTION(end);
 	FUNCTION(report);
 	FUNCTION(route);
@@ -64,7 +66,8 @@ static int l_functions(lua_State *L)
 	lua_pushinteger(L, PF_ACCOUNTING_BUCKETS);
 	lua_pushliteral(L, TEXT(PF_WAITS_TYPES));
 	lua_pushliteral(L, "struct { " TEXT(PF_WAITS_STATE) " }");
-	return 5;
+	lua_pushliteral(L, TEXT(PF_ACCOUNTING_TYPES));
+	return 6;
 }
 
 /* core.stack_key(level, most): a number that identifies the lines of up to `most` Lua functions on the stack, from a level on. It

@@ -146,13 +146,14 @@ static int is_ending(const struct pf_accounting *a, const void *request, uint32_
 	return pf_accounting_has_mark(a, request);
 }
 
-static void note_end(struct pf_accounting *a, const void *request)
+/* counted: whether the request is; the waits of one that is not are not counted either. */
+static void note_end(struct pf_accounting *a, const void *request, int counted, void *data)
 {
 	uint32_t method;
 
 	a->ended = request;
-	pf_accounting_mark(a, request);
-	if (!a->waits)
+	pf_accounting_mark(a, request, data);
+	if (!a->waits || !counted)
 		return;
 	method = ask(a->get_method, request);
 	a->ended_at = clock_now(a);
@@ -162,16 +163,19 @@ static void note_end(struct pf_accounting *a, const void *request)
 	a->method = method ? (uint32_t)__builtin_ctz(method) : 0;
 }
 
-void pf_accounting_end(struct pf_accounting *a, const void *request)
+void pf_accounting_end(struct pf_accounting *a, const void *request, void *data)
 {
-	const struct pf_accounting_entry *e = pf_accounting_find(a, request);
+	const struct pf_accounting_entry *e;
+	int counted;
 
 	close_ended(a);
+	e = pf_accounting_find(a, request);
 	if (!e)
 		return;
-	if (a->owner == request || (e->account != PF_ACCOUNTING_NONE && a->account == e->account))
+	counted = e->account != PF_ACCOUNTING_NONE;
+	if (a->owner == request || (counted && a->account == e->account))
 		abandon_turn(a);
-	note_end(a, request);
+	note_end(a, request, counted, data);
 }
 
 /* Let a request share the account of a known one. */
@@ -219,7 +223,7 @@ int pf_accounting_admit(struct pf_accounting *a, const void *request, const void
 	}
 	pf_accounting_add(a, request, account, 0);
 	if (ended)
-		note_end(a, request);
+		note_end(a, request, counted, NULL);
 	return 0;
 }
 

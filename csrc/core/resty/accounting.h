@@ -29,6 +29,26 @@ struct pf_watch;
 /* The size of a histogram: bucket b has the values of b bits, that is 2^(b-1) .. 2^b-1; bucket 0 has the zeros. */
 #define PF_ACCOUNTING_BUCKETS 65
 
+/* Which requests pf_accounting_enter makes known by itself, since they are not to be counted; also text for LuaJIT's FFI.
+ *
+ * While a sampler's number in `skip` is at least 1, its requests are not counted, and each reduces that number. A request's sampler
+ * is that of its path in `paths` (PF_ACCOUNTING_PATHS places); if `paths` is NULL, it is sampler 0. A request whose path is not there,
+ * or that has a value of the variable `header` (in lower case; NULL: none), is left to the caller. */
+#define PF_ACCOUNTING_TYPES                                                                                                \
+	struct pf_accounting_path {                                                                                             \
+		uint32_t size, sampler;                                                                                             \
+		char text[120];                                                                                                     \
+	};                                                                                                                      \
+	struct pf_accounting_sampling {                                                                                         \
+		double *skip;                                                                                                       \
+		const char *header;                                                                                                 \
+		size_t header_size;                                                                                                 \
+		struct pf_accounting_path *paths;                                                                                   \
+	};
+
+PF_ACCOUNTING_TYPES
+enum { PF_ACCOUNTING_PATHS = 256 };
+
 /* The first members of struct pf_accounting, as text for LuaJIT's FFI, so that Lua reads them without a call. Each sum has
  * `words` words, as in struct pf_counts but without ids: wall time, {enabled, running} of each group, `values` - 1 values. */
 #define PF_ACCOUNTING_STATE                                                                                                 \
@@ -57,8 +77,8 @@ struct pf_watch;
 	void *get_start;                                                                                                        \
 	/* A request that takes this many seconds is slow. pf_accounting_open sets it to infinity. */                           \
 	double slow;                                                                                                            \
-	/* So many of the next requests are not counted: pf_accounting_enter makes them known, and reduces this number. */      \
-	double skip;                                                                                                            \
+	/* The struct pf_accounting_sampling of the caller, or NULL. */                                                         \
+	void *sampling;                                                                                                         \
 	/* How many requests became known, without those that an accounting from number `first` on knew before. */              \
 	double seen;                                                                                                            \
 	uint64_t first;                                                                                                         \
@@ -91,8 +111,8 @@ typedef struct pf_accounting_end *pf_accounting_add_end(void *request, size_t n)
 typedef int pf_accounting_get_variable(void *request, const char *name, size_t n, char *room, int capture, const char **value,
 				       size_t *size, const char **error);
 
-/* A phase of a request begins. If the request is unknown, is not to be counted (`skip`) and is a main request whose end is to come,
- * it becomes known. Returns 1 + the phase that it runs within (0 for none), which the caller passes to
+/* A phase of a request begins. If the request is unknown, is not to be counted (struct pf_accounting_sampling) and is a main request
+ * whose end is to come, it becomes known. Returns 1 + the phase that it runs within (0 for none), which the caller passes to
  * pf_accounting_exit; 0 for a request that is neither counted nor watched; -ENOENT for an unknown request. -EBUSY: a turn of the
  * request is open, and the phase cannot run within it. Either the caller is called by the code of that turn, which goes on, or an
  * error has interrupted the turn; then the caller adds PF_ACCOUNTING_ANEW to the phase. */
@@ -122,8 +142,10 @@ int pf_accounting_admit(struct pf_accounting *a, const void *request, const void
 const void *pf_accounting_main(struct pf_accounting *a, const void *request);
 /* A request becomes known: count it in `seen`, unless an accounting from number `first` on has counted it. */
 void pf_accounting_see(struct pf_accounting *a, const void *request);
-/* The host has ended the request. */
-void pf_accounting_end(struct pf_accounting *a, const void *request);
+/* This request's path gets this sampler in `paths`, unless it is too long. Another path may lose its place. */
+void pf_accounting_learn(const struct pf_accounting *a, const void *request, uint32_t sampler);
+/* The host has ended the request. data: that of the handler which the host has called, or NULL. */
+void pf_accounting_end(struct pf_accounting *a, const void *request, void *data);
 
 /* Close the account of a request that has ended, and forget all its addresses. Returns 1 + its route, with its counts in `last`;
  * 0 if it was not counted; -ENOENT if it is unknown. If the address is an alias, only the alias is forgotten, and the result is

@@ -53,13 +53,17 @@ static struct pf_accounting_end *add_end(const struct pf_accounting *a, const vo
 	return add ? add((void *)(uintptr_t)request, n) : NULL;
 }
 
-static int ask(const struct pf_accounting *a, const void *request, void (*handler)(void *data))
+/* data: that of an earlier handler of the request, which is used again; NULL: there is none. */
+static int ask(const struct pf_accounting *a, const void *request, void (*handler)(void *data), void *data)
 {
-	struct pf_accounting_end *e = add_end(a, request, sizeof(struct end));
+	struct pf_accounting_end *e = add_end(a, request, data ? 0 : sizeof(struct end));
 
 	if (!e)
 		return -ENOMEM;
-	*(struct end *)e->data = (struct end){a->number, request};
+	if (data)
+		e->data = data;
+	else
+		*(struct end *)e->data = (struct end){a->number, request};
 	e->handler = handler;
 	return 0;
 }
@@ -70,12 +74,12 @@ static void on_end(void *data)
 	struct pf_accounting *a = open_of(end);
 
 	if (a)
-		pf_accounting_end(a, end->request);
+		pf_accounting_end(a, end->request, data);
 }
 
 int pf_accounting_ask_for_end(const struct pf_accounting *a, const void *request)
 {
-	return ask(a, request, on_end);
+	return ask(a, request, on_end, NULL);
 }
 
 /* The host empties the list of a request that it terminates again, so the mark has to be added again. */
@@ -85,12 +89,12 @@ static void on_mark(void *data)
 	const struct pf_accounting *a = open_of(end);
 
 	if (a)
-		pf_accounting_mark(a, end->request);
+		pf_accounting_mark(a, end->request, data);
 }
 
-void pf_accounting_mark(const struct pf_accounting *a, const void *request)
+void pf_accounting_mark(const struct pf_accounting *a, const void *request, void *data)
 {
-	ask(a, request, on_mark);
+	ask(a, request, on_mark, data);
 }
 
 /* Whether an accounting with a number from `first` to `last` has added this handler. */

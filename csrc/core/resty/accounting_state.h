@@ -75,8 +75,9 @@ void pf_accounting_close_ends(struct pf_accounting *a);
 int pf_accounting_is_newest(const struct pf_accounting *a);
 /* Ask the host to report the end of a request to pf_accounting_end. 0 or -ENOMEM. */
 int pf_accounting_ask_for_end(const struct pf_accounting *a, const void *request);
-/* Mark a request that has ended. It keeps the mark until the host frees it; a later request at the same address has none. */
-void pf_accounting_mark(const struct pf_accounting *a, const void *request);
+/* Mark a request that has ended. It keeps the mark until the host frees it; a later request at the same address has none. data: as
+ * for pf_accounting_end. */
+void pf_accounting_mark(const struct pf_accounting *a, const void *request, void *data);
 int pf_accounting_has_mark(const struct pf_accounting *a, const void *request);
 
 /* main_request.c: whether this is a main request; 0 while that cannot be known. */
@@ -85,13 +86,32 @@ int pf_accounting_is_main(const struct pf_accounting *a, const void *request);
  * NULL. */
 struct pf_accounting_entry *pf_accounting_pass_over(struct pf_accounting *a, const void *request, uint32_t phase);
 
+/* The first entry of an address's list. */
+static inline uint32_t *pf_accounting_bucket(const struct pf_accounting *a, const void *request)
+{
+	uint64_t h = (uint64_t)(uintptr_t)request * 0x9e3779b97f4a7c15u;
+
+	return &a->bucket[(h >> 32) & (a->entries - 1)];
+}
+
 /* The entry of an address, or NULL. */
-struct pf_accounting_entry *pf_accounting_find(const struct pf_accounting *a, const void *request);
+static inline struct pf_accounting_entry *pf_accounting_find(const struct pf_accounting *a, const void *request)
+{
+	for (uint32_t i = *pf_accounting_bucket(a, request); i != PF_ACCOUNTING_NONE; i = a->entry[i].next)
+		if (a->entry[i].request == request)
+			return &a->entry[i];
+	return NULL;
+}
+
 /* accounting_labels.c: from now on another process can read the label of the open turn (1), or cannot (0), as while the arrays that have
  * the label are moved. Only the newest accounting's labels are shown: for an older one this does nothing. */
 void pf_accounting_show_label(struct pf_accounting *a, int shown);
-/* Make room for one more entry, and for one more account. Return 0 or -ENOMEM. */
-int pf_accounting_room(struct pf_accounting *a, int account);
+/* Make room for one more entry, and for one more account. Returns 0 or -ENOMEM. */
+int pf_accounting_grow(struct pf_accounting *a, int account);
+static inline int pf_accounting_room(struct pf_accounting *a, int account)
+{
+	return account || a->free_entry == PF_ACCOUNTING_NONE ? pf_accounting_grow(a, account) : 0;
+}
 /* Take a free account (pf_accounting_room has made one); add an address to an account, or to none; free both. */
 uint32_t pf_accounting_take_account(struct pf_accounting *a, uint32_t route);
 struct pf_accounting_entry *pf_accounting_add(struct pf_accounting *a, const void *request, uint32_t account, uint32_t alias);

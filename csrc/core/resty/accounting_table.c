@@ -6,21 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t *bucket_of(const struct pf_accounting *a, const void *request)
-{
-	uint64_t h = (uint64_t)(uintptr_t)request * 0x9e3779b97f4a7c15u;
-
-	return &a->bucket[(h >> 32) & (a->entries - 1)];
-}
-
-struct pf_accounting_entry *pf_accounting_find(const struct pf_accounting *a, const void *request)
-{
-	for (uint32_t i = *bucket_of(a, request); i != PF_ACCOUNTING_NONE; i = a->entry[i].next)
-		if (a->entry[i].request == request)
-			return &a->entry[i];
-	return NULL;
-}
-
 /* Double the number of entries, which is a power of two. */
 static int grow_entries(struct pf_accounting *a)
 {
@@ -47,7 +32,7 @@ static int grow_entries(struct pf_accounting *a)
 
 	a->entries = n;
 	for (uint32_t i = 0; i < old; i++) {
-		uint32_t *b = bucket_of(a, entry[i].request);
+		uint32_t *b = pf_accounting_bucket(a, entry[i].request);
 
 		entry[i].next = *b;
 		*b = i;
@@ -78,7 +63,7 @@ static int grow_accounts(struct pf_accounting *a)
 	return 0;
 }
 
-int pf_accounting_room(struct pf_accounting *a, int account)
+int pf_accounting_grow(struct pf_accounting *a, int account)
 {
 	if (a->free_entry == PF_ACCOUNTING_NONE && grow_entries(a) < 0)
 		return -ENOMEM;
@@ -111,7 +96,7 @@ void pf_accounting_free_account(struct pf_accounting *a, uint32_t account)
 
 struct pf_accounting_entry *pf_accounting_add(struct pf_accounting *a, const void *request, uint32_t account, uint32_t alias)
 {
-	uint32_t i = a->free_entry, *b = bucket_of(a, request), sibling = PF_ACCOUNTING_NONE;
+	uint32_t i = a->free_entry, *b = pf_accounting_bucket(a, request), sibling = PF_ACCOUNTING_NONE;
 	struct pf_accounting_entry *e = &a->entry[i];
 
 	a->free_entry = e->next;
@@ -128,7 +113,7 @@ struct pf_accounting_entry *pf_accounting_add(struct pf_accounting *a, const voi
 void pf_accounting_remove(struct pf_accounting *a, uint32_t i)
 {
 	struct pf_accounting_entry *e = &a->entry[i];
-	uint32_t *at = bucket_of(a, e->request);
+	uint32_t *at = pf_accounting_bucket(a, e->request);
 
 	while (*at != i)
 		at = &a->entry[*at].next;

@@ -25,8 +25,9 @@ local signatures = {
   back = "int (*)(void *, const void *, uint32_t, int, uint32_t, double)",
   admit = "int (*)(void *, const void *, const void *, int32_t, int, double)",
   main = "void *(*)(void *, const void *)",
-  ["end"] = "void (*)(void *, const void *)",
+  ["end"] = "void (*)(void *, const void *, void *)",
   see = "void (*)(void *, const void *)",
+  learn = "void (*)(const void *, const void *, uint32_t)",
   report = "int (*)(void *, const void *)",
   route = "int (*)(void *)",
   merge = "void (*)(void *, uint32_t, uint32_t)",
@@ -41,18 +42,23 @@ local signatures = {
 M.ENOENT, M.EBUSY, M.ANEW, M.WATCHED = -2, -16, 256, 256
 
 local open -- {set=, accounting=, layout=}: what is counted now
-local skip = 0 -- how many of the next requests are not to be counted; kept here while nothing is open
 local series -- {kind=, first=}: what is counted now, and the number of the first accounting that has counted it without a change
 local handle -- a pointer to the struct in C, whose first members can be read; or nil
 
 local c = {}
-local addresses, members, wait_types, wait_members
-addresses, members, M.BUCKETS, wait_types, wait_members = core.accounting_functions()
+local addresses, members, wait_types, wait_members, types
+addresses, members, M.BUCKETS, wait_types, wait_members, types = core.accounting_functions()
 for name, address in pairs_of(addresses) do c[name] = ffi.cast(signatures[name], address) end
 local enter, exit, leave, back, admit, report = c.enter, c.exit, c.leave, c.back, c.admit, c.report
 local state_type, pointer_type = ffi.typeof(members), ffi.typeof(members .. " *")
 ffi.cdef(wait_types)
+ffi.cdef(types)
 local waits_type = ffi.typeof(wait_members .. " *")
+
+local PATHS = 256
+local sampling = ffi.new "struct pf_accounting_sampling" -- for the core
+local skip -- its array
+local kept -- the other memory that it points to
 
 -- Begin to count these events. They replace the present ones, which stay open if this fails.
 -- @param set returned by perf.measure.open_list
@@ -69,14 +75,13 @@ function M.open(set, host, closing)
   if closing then closing() end
   M.close()
   open, handle = now, pointer -- set together: memory may run out before
-  handle.skip = skip
+  handle.sampling = sampling
   return true
 end
 
 -- Stop counting and close the events. The counts of open requests are lost.
 function M.close()
   if not open then return end
-  skip = handle.skip
   handle, M.waits = nil, nil
   open.accounting:close()
   for _, group in ipairs(open.set.groups) do group:close() end
@@ -99,7 +104,7 @@ function M.main(r)
   return main and main ~= nil and main or nil
 end
 function M.reroute(r, route) return handle and r ~= nil and admit(handle, r, r, route, 0, 0) == 1 end
-function M.ended(r) if handle then c["end"](handle, r) end end
+function M.ended(r) if handle then c["end"](handle, r, nil) end end
 
 -- Forget a request in its log phase. Returns the number of the route that it was counted for; false if it was not counted but is
 -- slow; nil if it is neither, or unknown.
@@ -310,18 +315,29 @@ end
 function M.see(r) if handle then c.see(handle, r) end end
 function M.seen() return handle.seen end
 
--- The next n requests are not to be counted. The core makes known those that it can. For each other request call skipped(), which
--- returns whether it is one of these n.
-function M.skip(n)
-  skip = n
-  if handle then handle.skip = n end
+-- Sample requests from now on. The core makes known by itself those that are not counted, as far as it can: see
+-- csrc/core/resty/accounting.h.
+-- @param[opt] sampler {number=, header=, by_route=}: of resty.perf.sampling; by default there is one, which needs no header
+function M.sample(sampler)
+  sampler = sampler or { number = 1 }
+  skip = ffi.new("double[?]", sampler.number)
+  kept = { header = sampler.header, paths = sampler.by_route and ffi.new("struct pf_accounting_path[?]", PATHS) or nil }
+  sampling.skip, sampling.header, sampling.paths = skip, kept.header, kept.paths
+  sampling.header_size = kept.header and #kept.header or 0
 end
+M.sample()
 
-function M.skipped()
-  local is_one = handle ~= nil and handle.skip >= 1
-  if is_one then handle.skip = handle.skip - 1 end
+-- The next n requests of a sampler are not to be counted. For each that comes to Lua, call skipped(), which returns whether it is
+-- one of these n.
+function M.skip(sampler, n) skip[sampler] = n end
+function M.skipped(sampler)
+  local is_one = skip[sampler] >= 1
+  if is_one then skip[sampler] = skip[sampler] - 1 end
   return is_one
 end
+
+-- Requests with this one's path have this sampler, which the core need not ask for again.
+function M.learn(r, sampler) if handle then c.learn(handle, r, sampler) end end
 
 -- Add the histogram of a row of `events`, or of wall time for row 0, to an array of doubles, from index `at` on, less what is in
 -- `before`, an array for all rows that is then updated. An event that several counters add up to has none.

@@ -30,19 +30,32 @@ local config, names -- the checked options of perf.start, nil before; the routes
 local running = false
 
 -- Set the checked options of perf.start.
-function M.configure(options_of_start) config = options_of_start end
+function M.configure(options_of_start)
+  config = options_of_start
+  accounting.sample(config.sampler)
+end
 
 -- Count requests from now on, or none: hooks then only call the functions that they are given.
 -- @param[opt] names_by_number of routes
 function M.count(names_by_number) names, running = names_by_number, names_by_number ~= nil end
 
--- Whether a request is chosen by a sampler that needs to know nothing about it. After each decision the core is told how many of
--- the next requests to skip, so that these do not come here.
-local function is_chosen()
-  if accounting.skipped() then return false end
-  local chosen = config.decide()
-  accounting.skip(config.skip())
+-- Whether a sampler chooses a request. After each decision the core is told how many of the sampler's next requests to skip, so
+-- these do not come here.
+local function is_chosen(number)
+  if accounting.skipped(number) then return false end
+  local sampler = config.sampler
+  local chosen = sampler.decide[number]()
+  accounting.skip(number, sampler.skip[number]())
   return chosen
+end
+
+-- Whether a request of a route is counted.
+local function is_sampled(r, route, apart)
+  local sampler = config.sampler
+  if sampler.header and not apart and sampler.trusts(host.variable(r, sampler.header)) then return true end
+  local number = sampler.of(route)
+  if sampler.by_route and not apart then accounting.learn(r, number) end
+  return is_chosen(number)
 end
 
 -- Make a main request known, and count it if it is sampled.
@@ -51,14 +64,15 @@ local function admit(r, phase)
   -- nginx reports the end of a request before its log phase, and does not report the end of exit_worker_by_lua's request. Both
   -- count as ended.
   local ended = (phase == LOG and r == get_request() or phase == EXIT_WORKER) and 1 or 0
-  if config.skip and not is_chosen() then return accounting.admit(r, -1, ended, 0) end
-  local apart = apart_by_phase[phase]
-  local route = apart or config.find(host.variable(r, "uri") or "")
-  local counted = config.skip or config.decide(route, not apart and config.header and host.variable(r, config.header))
-  if counted then route = config.names.admit(route) end
+  local apart, sampler, route = apart_by_phase[phase], config.sampler, nil
+  if sampler.by_route then
+    route = apart or config.find(host.variable(r, "uri") or "")
+  end
+  if not is_sampled(r, route, apart) then return accounting.admit(r, -1, ended, 0) end
+  route = route or apart or config.find(host.variable(r, "uri") or "")
   local start = config.reports and not apart and host.start_time(r) or 0
-  if accounting.admit(r, counted and numbers.number(route) or -1, ended, start) ~= 0 then return end
-  if counted and config.spans and not apart then spans.begin(config.spans, r, route, start) end
+  if accounting.admit(r, numbers.number(config.names.admit(route)), ended, start) ~= 0 then return end
+  if config.spans and not apart then spans.begin(config.spans, r, route, start) end
 end
 
 -- Call this if `enter` returned a negative `code`. Makes an unknown request known, and enters it if it is counted. Returns the

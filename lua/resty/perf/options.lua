@@ -56,10 +56,9 @@ function M.heap_period(bytes)
 end
 
 -- Check the options of perf.start.
--- @return {events=, find=, names=, decide=, header=, skip=, every=, redact=, is_slow=, slow=, spans=, waits=, span_waits=,
--- blocked=, timers=, heap=, reports=, dict=, dict_name=, mark=}: decide, header and skip are of resty.perf.sampling; slow: the
--- seconds from which on a request is slow, or nil; reports: whether the end of a request is reported; mark: identifies the
--- configuration
+-- @return {events=, find=, names=, sampler=, every=, redact=, is_slow=, slow=, spans=, waits=, span_waits=, blocked=, timers=,
+-- heap=, reports=, dict=, dict_name=, mark=}: sampler is of resty.perf.sampling; slow: the seconds from which on a request is
+-- slow, or nil; reports: whether the end of a request is reported; mark: identifies the configuration
 function M.check(opts)
   opts = check(opts, 1)
   local dict = ngx.shared[opts.dict]
@@ -70,7 +69,7 @@ function M.check(opts)
   c.find, configured = routes.new(opts.routes, function(message)
     log.write(ngx.ERR, "resty.perf: routes: ", message, "; such requests are counted as ", routes.OTHER)
   end)
-  c.decide, c.header, c.skip = sampler.new(opts.sample, nil, log.once("trust", "the header then selects no request"))
+  c.sampler = sampler.new(opts.sample, nil, log.once("trust", "the header then selects no request"))
   for name in pairs_of(type(opts.sample) == "table" and opts.sample.routes or {}) do configured[routes.valid(name)] = true end
   configured[M.TIMERS], configured[M.NGINX] = true, true
   for _, route in pairs_of(M.apart) do configured[route] = true end
@@ -78,7 +77,7 @@ function M.check(opts)
   c.peers = route_names.new(dict, {}, "peer ")
   c.shown = { route = c.names.shown, peer = c.peers.shown }
   c.every = type(opts.sample) == "table" and (opts.sample.every or 1) or opts.sample
-  if type(opts.sample) == "table" and opts.sample.header and not c.header then
+  if type(opts.sample) == "table" and opts.sample.header and not c.sampler.header then
     log.write(ngx.WARN, "resty.perf: sample: the header ", opts.sample.header, " selects no request without `secret` or `trust`")
   end
   c.redact = slow.redacting(opts.redact, log.once("redact", "such a URI is shown as (redacted)"))

@@ -48,43 +48,47 @@ local function one_of(n, random)
   return decide, skip
 end
 
--- A sampler.
+-- Samplers: one for each route that has its own n, by number from 1, and 0 for the other routes.
 -- @param[opt] sample n, or {every=n, header="X-Perf", secret=text, trust=function, routes={[name]=n}}: a request with that header
--- is counted if the value is the secret, or trust(value) returns true
+-- is counted if the value is the secret, or if trust(value) returns true
 -- @param[opt] random math.random
 -- @param[opt] failed called with a message if trust raises an error
--- @return decide(route, header_value); the variable of nginx that has the header, or nil; and, if decide needs neither argument,
--- skip(): how many of the next requests are not chosen, so that decide need not be called for them
+-- @return {number=, of=, decide=, skip=, by_route=, header=, trusts=}. number: how many samplers there are; of(route): the number
+-- of a route's sampler; decide[i](): whether its next request is counted; skip[i](): how many of its next requests are not, so
+-- decide need not be called for them; by_route: whether there is more than one; header: the variable of nginx that has the
+-- header, or nil; trusts(value): whether a request with this value of it (or nil) is counted, so that no sampler decides
 function M.new(sample, random, failed)
   if type(sample) ~= "table" then sample = { every = sample } end
   sample = check(sample, 1)
   random = random or math.random
-  local general, skip = one_of(check_every(sample.every or 1, "every"), random)
+  local numbers, s = {}, { number = 0, decide = {}, skip = {} }
+  local function add(n, what)
+    s.decide[s.number], s.skip[s.number] = one_of(check_every(n, what), random)
+    s.number = s.number + 1
+  end
+  add(sample.every or 1, "every")
   local header = sample.header
   if header ~= nil and (type(header) ~= "string" or not header:find "^[%w-]+$") then bad("header: a header's name expected") end
   local trust, secret = sample.trust, sample.secret
   if trust ~= nil and type(trust) ~= "function" then bad("trust: function expected, got %s", type(trust)) end
   if secret ~= nil and (type(secret) ~= "string" or secret == "") then bad "secret: text expected" end
-  if not (trust or secret) then header = nil end
-  local by_route = {}
+  if header and (trust or secret) then s.header = "http_" .. header:lower():gsub("-", "_") end
   if sample.routes ~= nil and type(sample.routes) ~= "table" then bad("routes: table expected") end
   for route, n in pairs_of(sample.routes or {}) do
-    by_route[route] = (one_of(check_every(n, "routes." .. tostring(route)), random))
+    numbers[route] = s.number
+    add(n, "routes." .. tostring(route))
   end
+  s.by_route = s.number > 1
+  function s.of(route) return numbers[route] or 0 end
 
-  local function is_trusted(value)
+  function s.trusts(value)
+    if not value or value == "" then return false end
     if value == secret or not trust then return value == secret end
     local ok, trusted = pcall(trust, value)
     if not ok and failed then failed(tostring(trusted)) end
-    return ok and trusted
+    return ok and trusted or false
   end
-
-  local function decide(route, value)
-    if value and value ~= "" and is_trusted(value) then return true end
-    return (by_route[route] or general)()
-  end
-  return decide, header and "http_" .. header:lower():gsub("-", "_") or nil,
-    not header and next(by_route) == nil and skip or nil
+  return s
 end
 
 return M

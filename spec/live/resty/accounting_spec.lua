@@ -291,66 +291,138 @@ describe("resty.perf.accounting", function()
     assert.equal(0, accounting.known())
   end)
 
-  it("makes requests known that are not to be counted, and tells the slow ones", function()
-    accounting.close()
-    ffi.cdef "struct spec_end { void (*handler)(void *); void *data; const struct spec_end *next; };"
-    local ends, began = {}, {} -- of each request, by its address as text
+  describe("with a host", function()
+    local ends, began, variables -- of each request, by its address as text
+    local callbacks, host
     local function key(r) return tostring(ffi.cast("void *", r)) end
-    local add_end = ffi.cast("struct spec_end *(*)(void *, size_t)", function(r, n)
-      local data = ffi.new("char[?]", math.max(tonumber(n), 1))
-      local e = ffi.new "struct spec_end"
-      local list = ends[key(r)]
-      e.data, e.next = data, list and list[1][1]
-      ends[key(r)] = { { e, data }, list }
-      return e
-    end)
-    local get_start = ffi.cast("double (*)(void *)", function(r) return began[key(r)] end)
-    interpreted()
-    finally(function()
-      jit.on()
-      accounting.close()
-      add_end:free()
-      get_start:free()
-    end)
-    opened.open(nil, { add_end = add_end, get_start = get_start })
-    accounting.set_slow(10)
 
     local function request(main)
       local r = ffi.new "void *[200]"
       r[100], r[101] = main or r, main
+      variables[key(r)] = {}
       return r
     end
-    local now = os.time()
-    local a, b, c = request(), request(), request()
-    local sub = request(a)
-    began[key(a)], began[key(b)] = now, now - 20
-    accounting.skip(2)
-    assert.equal(accounting.ENOENT, accounting.enter(a, CONTENT)) -- the place of the pointers is unknown
-    accounting.main(a)
-    assert.equal(accounting.ENOENT, accounting.enter(sub, CONTENT))
-    assert.equal(accounting.ENOENT, accounting.enter(a, LOG))
-    assert.equal(0, accounting.known())
-    assert.equal(0, accounting.enter(a, CONTENT))
-    assert.equal(0, accounting.enter(a, CONTENT))
-    assert.equal(0, accounting.enter(b, CONTENT))
-    assert.equal(accounting.ENOENT, accounting.enter(c, CONTENT))
-    assert.is_false(accounting.skipped())
-    assert.equal(2, accounting.seen())
-    assert.equal(2, accounting.known())
-    assert.is_nil(accounting.finish(a))
-    assert.is_false(accounting.finish(b))
-    assert.is_nil(accounting.finish(c))
-    assert.equal(0, accounting.known())
 
-    accounting.skip(1) -- it stays for the next accounting, whose sampler is the same
-    accounting.close()
-    opened.open(nil, { add_end = add_end, get_start = get_start })
-    accounting.main(c)
-    assert.equal(0, accounting.enter(c, CONTENT))
-    assert.equal(accounting.ENOENT, accounting.enter(a, CONTENT))
-    accounting.ended(c)
-    assert.equal(0, accounting.enter(c, LOG))
-    accounting.ended(c) -- the host ends it twice
+    setup(function()
+      if not jit then return end
+      require "ffi".cdef "struct spec_end { void (*handler)(void *); void *data; const struct spec_end *next; };"
+    end)
+
+    before_each(function()
+      accounting.close()
+      ends, began, variables = {}, {}, {}
+      local add_end = ffi.cast("struct spec_end *(*)(void *, size_t)", function(r, n)
+        local data = ffi.new("char[?]", math.max(tonumber(n), 1))
+        local e = ffi.new "struct spec_end"
+        local list = ends[key(r)]
+        e.data, e.next = data, list and list[1][1]
+        ends[key(r)] = { { e, data }, list }
+        return e
+      end)
+      local get_start = ffi.cast("double (*)(void *)", function(r) return began[key(r)] end)
+      local get_variable = ffi.cast("int (*)(void *, const char *, size_t, char *, int, const char **, size_t *, const char **)",
+        function(r, name, n, _, _, value, size)
+          local text = variables[key(r)][ffi.string(name, n)]
+          if not text then return -5 end
+          value[0], size[0] = text, #text
+          return 0
+        end)
+      callbacks = { add_end, get_start, get_variable }
+      host = { add_end = add_end, get_start = get_start, get_variable = get_variable }
+      interpreted()
+      opened.open(nil, host)
+      accounting.set_slow(10)
+    end)
+
+    after_each(function()
+      jit.on()
+      accounting.close()
+      accounting.sample()
+      for _, f in ipairs(callbacks or {}) do f:free() end
+      callbacks = nil
+    end)
+
+    it("makes requests known that are not to be counted, and tells the slow ones", function()
+      local now = os.time()
+      local a, b, c = request(), request(), request()
+      local sub = request(a)
+      began[key(a)], began[key(b)] = now, now - 20
+      accounting.skip(0, 2)
+      assert.equal(accounting.ENOENT, accounting.enter(a, CONTENT)) -- the place of the pointers is unknown
+      accounting.main(a)
+      assert.equal(accounting.ENOENT, accounting.enter(sub, CONTENT))
+      assert.equal(accounting.ENOENT, accounting.enter(a, LOG))
+      assert.equal(0, accounting.known())
+      assert.equal(0, accounting.enter(a, CONTENT))
+      assert.equal(0, accounting.enter(a, CONTENT))
+      assert.equal(0, accounting.enter(b, CONTENT))
+      assert.equal(accounting.ENOENT, accounting.enter(c, CONTENT))
+      assert.is_false(accounting.skipped(0))
+      assert.equal(2, accounting.seen())
+      assert.equal(2, accounting.known())
+      assert.is_nil(accounting.finish(a))
+      assert.is_false(accounting.finish(b))
+      assert.is_nil(accounting.finish(c))
+      assert.equal(0, accounting.known())
+
+      accounting.skip(0, 1) -- it stays for the next accounting, whose sampler is the same
+      accounting.close()
+      opened.open(nil, host)
+      accounting.main(c)
+      assert.equal(0, accounting.enter(c, CONTENT))
+      assert.equal(accounting.ENOENT, accounting.enter(a, CONTENT))
+      accounting.ended(c)
+      assert.equal(0, accounting.enter(c, LOG))
+      accounting.ended(c) -- the host ends it twice
+    end)
+
+    local function with(uri, header)
+      local r = request()
+      variables[key(r)] = { uri = uri, http_x = header }
+      accounting.main(r)
+      return r
+    end
+
+    it("leaves requests with the sampling header to the caller", function()
+      accounting.sample { number = 1, header = "http_x" }
+      accounting.skip(0, 3)
+      for header, expected in pairs { [""] = 0, any = accounting.ENOENT } do
+        assert.equal(expected, accounting.enter(with("/", header), CONTENT), header)
+      end
+      assert.equal(0, accounting.enter(with "/", CONTENT))
+      assert.is_true(accounting.skipped(0))
+      assert.is_false(accounting.skipped(0))
+      accounting.sample { number = 1, header = ("h"):rep(1000) }
+      accounting.skip(0, 1)
+      assert.equal(accounting.ENOENT, accounting.enter(with "/", CONTENT))
+    end)
+
+    it("knows the samplers of paths that it has learned", function()
+      local long, longer = "/" .. ("p"):rep(119), "/" .. ("p"):rep(120)
+      accounting.sample { number = 3, by_route = true }
+      for number = 0, 2 do accounting.skip(number, 10) end
+      for number, path in pairs { [0] = "/", "/a", long } do
+        assert.equal(accounting.ENOENT, accounting.enter(with(path), CONTENT), path)
+        accounting.learn(with(path), number)
+        for _ = 1, number + 1 do assert.equal(0, accounting.enter(with(path), CONTENT), path) end
+      end
+      for _, path in ipairs { "", "/b", "/a\0", longer } do
+        assert.equal(accounting.ENOENT, accounting.enter(with(path), CONTENT), path)
+      end
+      accounting.learn(with(longer), 1)
+      assert.equal(accounting.ENOENT, accounting.enter(with(longer), CONTENT))
+      accounting.learn(with(), 1) -- no path
+      for number = 0, 2 do
+        local left = 0
+        while accounting.skipped(number) do left = left + 1 end
+        assert.equal(10 - number - 1, left)
+      end
+      for i = 1, 1000 do -- more than there are places for
+        accounting.learn(with("/many/" .. i), 1)
+        accounting.skip(1, 1)
+        assert.equal(0, accounting.enter(with("/many/" .. i), CONTENT))
+      end
+    end)
   end)
 
   it("accounts for thousands of requests at once, in any order", function()

@@ -178,62 +178,68 @@ describe("resty.perf.route_names", function()
 end)
 
 describe("resty.perf.sampling", function()
-  local function share(decide, n, ...)
-    local m = 0
-    for _ = 1, n do m = m + (decide(...) and 1 or 0) end
-    return m
+  -- Whether a request is counted.
+  local function decide(samplers, route, value)
+    return samplers.trusts(value) or samplers.decide[samplers.of(route)]()
+  end
+
+  local function share(samplers, n, route, value)
+    local chosen = 0
+    for _ = 1, n do chosen = chosen + (decide(samplers, route, value) and 1 or 0) end
+    return chosen
   end
 
   it("takes exactly one of every n requests", function()
     assert.equal(100, share(sampler.new(), 100, "/"))
     assert.equal(0, share(sampler.new(0), 100, "/"))
-    local decide = sampler.new(10)
-    for _ = 1, 20 do assert.equal(1, share(decide, 10, "/")) end
+    local samplers = sampler.new(10)
+    for _ = 1, 20 do assert.equal(1, share(samplers, 10, "/")) end
   end)
 
   it("says how many of the next requests it leaves out, at the same places", function()
     local places = { 10, 1, 1, 7, 10, 2 }
     local function sampled()
       local i = 0
-      return sampler.new(10, function()
+      return sampler.new({ every = 0, routes = { ["/a"] = 10 } }, function()
         i = i % #places + 1
         return places[i]
       end)
     end
-    local decide = sampled()
-    local skipping, _, skip = sampled()
+    local plain, skipping = sampled(), sampled()
+    local number = skipping.of "/a"
     local left = 0
     for i = 1, 600 do
-      local chosen = left == 0 and skipping()
-      if left > 0 then left = left - 1 elseif i % 3 > 0 then left = skip() end
-      assert.equal(decide(), chosen, i)
+      local chosen = left == 0 and skipping.decide[number]()
+      if left > 0 then left = left - 1 elseif i % 3 > 0 then left = skipping.skip[number]() end
+      assert.equal(plain.decide[number](), chosen, i)
     end
-    assert.equal(0, select(3, sampler.new(1))())
-    assert.equal(math.huge, select(3, sampler.new(0))())
+    assert.equal(0, sampler.new(1).skip[0]())
+    assert.equal(math.huge, sampler.new(0).skip[0]())
   end)
 
   it("samples by route, and by a header's value", function()
-    local decide, header = sampler.new { every = 0, header = "X-Perf-Me", secret = "1", routes = { ["/a"] = 2 } }
-    assert.equal("http_x_perf_me", header)
-    assert.is_nil(select(3, sampler.new { header = "X", secret = "1" }))
-    assert.is_function(select(3, sampler.new(7)))
-    assert.equal(50, share(decide, 100, "/a"))
-    assert.equal(0, share(decide, 100, "/b"))
-    assert.equal(100, share(decide, 100, "/b", "1"))
-    assert.equal(0, share(decide, 100, "/b", "0"))
+    local samplers = sampler.new { every = 0, header = "X-Perf-Me", secret = "1", routes = { ["/a"] = 2 } }
+    assert.equal("http_x_perf_me", samplers.header)
+    assert.is_true(samplers.by_route)
+    assert.equal(2, samplers.number)
+    assert.is_false(sampler.new { header = "X", secret = "1" }.by_route)
+    assert.equal(50, share(samplers, 100, "/a"))
+    assert.equal(0, share(samplers, 100, "/b"))
+    assert.equal(100, share(samplers, 100, "/b", "1"))
+    assert.equal(0, share(samplers, 100, "/b", "0"))
+    assert.equal(0, share(samplers, 100, "/b", ""))
   end)
 
   -- Any client that sent the header was counted, and had a span exported.
   it("trusts no header without a secret or a function", function()
-    local decide, header, skip = sampler.new { every = 0, header = "X-Perf" }
-    assert.is_nil(header)
-    assert.is_function(skip)
-    assert.equal(0, share(decide, 10, "/", "1"))
-    decide = sampler.new { every = 0, header = "X-Perf", trust = function(value) return value:find "^me%-" end }
-    assert.equal(10, share(decide, 10, "/", "me-1"))
-    assert.equal(0, share(decide, 10, "/", "you-1"))
-    decide = sampler.new { every = 0, header = "X-Perf", trust = error }
-    assert.equal(0, share(decide, 10, "/", "1"))
+    local samplers = sampler.new { every = 0, header = "X-Perf" }
+    assert.is_nil(samplers.header)
+    assert.equal(0, share(samplers, 10, "/", "1"))
+    samplers = sampler.new { every = 0, header = "X-Perf", trust = function(value) return value:find "^me%-" end }
+    assert.equal(10, share(samplers, 10, "/", "me-1"))
+    assert.equal(0, share(samplers, 10, "/", "you-1"))
+    samplers = sampler.new { every = 0, header = "X-Perf", trust = error }
+    assert.equal(0, share(samplers, 10, "/", "1"))
   end)
 
   it("reports mistakes", function()
