@@ -28,6 +28,7 @@ M.freq = copy(profiler.freq, { [3] = profiler.freq[3] .. "; max: as many as the 
     return most, not most and "kernel.perf_event_max_sample_rate cannot be read" or nil
   end } })
 M.period = copy(profiler.period, { [3] = profiler.period[3]:gsub("`freq`", "-F"), short = "c", long = "count", arg = "N" })
+M.zone = { "zone", "string", "only the samples of one zone; in a profile of nginx, of one route", short = "z", arg = "NAME" }
 M.all_cpus = { "all_cpus", "boolean", "everything on all CPUs", short = "a" }
 
 local function long(row)

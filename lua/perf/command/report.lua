@@ -5,6 +5,7 @@ local copy = require "perf.base.copy"
 local formats = require "perf.profile.report.formats"
 local keys = require "perf.base.keys"
 local input = require "perf.command.input"
+local options = require "perf.command.options"
 local tables = require "perf.base.format"
 local terminal = require "perf.command.terminal"
 local utf8 = require "perf.base.utf8"
@@ -25,7 +26,7 @@ M.options = {
     arg = "FILE" },
   { "lines", "integer", "rows of each table (20), of a tree (50)", short = "n", arg = "N", least = 1 },
   input.event,
-  { "zone", "string", "only the samples of one zone; in a profile of nginx, of one route", short = "z", arg = "NAME" },
+  options.zone,
   { "diff", "string", "compare with an earlier profile, also of the program before an edit: which lines take a larger or smaller "
     .. "share, or more or less memory", short = "d", arg = "FILE", excludes = { "tree", "sandwich" } },
   { "tree", "boolean", "the calls as a tree", excludes = { "sandwich" } },

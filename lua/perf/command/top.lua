@@ -22,6 +22,7 @@ M.options = {
   options.freq, copy(options.period, { [3] = options.period[3]:gsub("; for alloc and heap.*", "") }),
   { "delay", "number", "the length of an interval (2)", short = "d", arg = "SECONDS", above = 0 },
   { "n", "integer", "the rows of each table (15)", short = "n", long = "rows", arg = "N", least = 1 },
+  options.zone,
   { "times", "integer", "end after N intervals", arg = "N", least = 1 },
 }
 
@@ -29,6 +30,12 @@ local MOST = 64 * 2 ^ 20 -- bytes of stacks
 
 local function open(opts, pids)
   return require "perf.profile".started { pid = pids, event = opts.events, freq = opts.freq, period = opts.period }
+end
+
+-- Select the samples of the zone that --zone names. There may be none yet, so that is not a mistake.
+local function chosen(live, prof)
+  local name = live.opts.zone
+  return name and prof:zone(name) or prof
 end
 
 -- Show an interval: as text, or on the screen of a terminal, unless that belongs to another program at present.
@@ -111,7 +118,8 @@ local function interval(live, is_last)
   local over = signal or wish == "end" or all_ended or is_last
   local prof, message, code = taken(live, over)
   if not prof then return nil, message, code end
-  local ok = true
+  local ok, memory = true, prof.memory
+  prof = chosen(live, prof)
   if wish == "anew" then
     screen.from = live.p.before
   elseif over or not (screen and screen.paused) or wish == "show" then
@@ -123,7 +131,7 @@ local function interval(live, is_last)
     screen.alone = nil
     return choose(live)
   end
-  if prof.memory < MOST then return true end
+  if memory < MOST then return true end
   live.p:stop() -- it has too many stacks: begin anew
   if screen then screen.from = nil end
   ok, message, code = live.p:start()

@@ -3,6 +3,7 @@ local format = require "perf.base.format"
 local host = require "perf.kernel.host"
 local report = require "perf.profile.report.top"
 local text = require "perf.profile.report.frame_names"
+local utf8 = require "perf.base.utf8"
 
 local M = {}
 
@@ -59,7 +60,8 @@ function M.summary(prof)
 end
 
 function M.new(opts)
-  return setmetatable({ delay = opts.delay or 2, rows = opts.n, pids = opts.pid, table = "lines", order = "self" }, Screen)
+  return setmetatable({ delay = opts.delay or 2, rows = opts.n, zone = opts.zone, pids = opts.pid,
+    table = "lines", order = "self" }, Screen)
 end
 
 -- The processes that can be shown alone: the given ones and their children, of which those that have children are left out, since
@@ -148,6 +150,7 @@ local function status(s)
   if s.alone then
     parts[2] = ("process %d (%s) alone"):format(s.alone, host.line(("/proc/%d/comm"):format(s.alone)) or "ended")
   end
+  if s.zone then parts[#parts + 1] = "zone " .. utf8.line(s.zone) end
   if s.paused then parts[#parts + 1] = "paused" end
   return table.concat(parts, ", ") .. "; h: keys" .. (s.note and "\n" .. s.note or "")
 end

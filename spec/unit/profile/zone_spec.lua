@@ -1,4 +1,5 @@
--- The samples of one zone as a Profile, and what luaperf report --zone shows.
+-- The samples of one zone as a Profile, and what luaperf report --zone and luaperf top --zone show.
+local core = require "perf.core"
 local profiles = require "spec.support.profiles"
 local util = require "spec.support.util"
 
@@ -69,5 +70,44 @@ describe("luaperf report --zone", function()
       local ok, message, code = report.run({ zone = "b\n" }, { path })
       assert.same({ nil, [[no sample is in the zone 'b\n'; the profile has a\n\x1b[2J]], "USAGE" }, { ok, message, code })
     end)
+  end)
+end)
+
+describe("luaperf top --zone", function()
+  local profile, terminal = require "perf.profile", require "perf.command.terminal"
+
+  -- Show an interval with the samples of profiles.program. @return the text
+  local function shown(zone)
+    local parts, started, write = {}, profile.started, terminal.write
+    finally(function() profile.started, terminal.write = started, write end)
+    local function stop()
+      local prof = profiles.program()
+      prof.memory, prof.duration_ns = 1, 1e9
+      return prof
+    end
+    profile.started = function() return { stop = stop, close = function() end } end
+    terminal.write = function(text)
+      parts[#parts + 1] = text
+      return true
+    end
+    assert.equal(0, require "perf.command.top".run({ pid = { core.pid() }, delay = 0.001, times = 1, zone = zone }, {}, {}))
+    return table.concat(parts)
+  end
+
+  it("shows only the samples of the zone, and their rate", function()
+    local text = shown "input"
+    assert.matches("app.lua:14 parse", text)
+    assert.is_nil(text:find("walk", 1, true), text)
+    assert.matches("\n0.02 s a second, ", text)
+    assert.matches("walk", shown())
+  end)
+
+  it("shows that the interval has no samples of the zone", function()
+    assert.matches("\nno samples\n", shown "nowhere")
+  end)
+
+  it("names the zone on the screen", function()
+    local screen = require "perf.command.top_screen".new { zone = "/cart\n", pid = { 1 } }
+    assert.matches("each 2 s, zone /cart\\n; h: keys", screen:text(nil, 24))
   end)
 end)
