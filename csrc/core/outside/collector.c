@@ -325,9 +325,12 @@ int pf_collector_ends(void *owner)
 	return atomic_load(&c->stopping);
 }
 
-/* Read all samples. Before each of them the ring is emptied into the queue, since the ring is small and unwinding takes long. */
+/* Read the samples that are in the ring or in the queue now; further ones may come faster than they are read. Before each of them the
+ * ring is emptied into the queue, since the ring is small and unwinding takes long. */
 static void drain(struct pf_collector *c)
 {
+	const uint64_t end = __atomic_load_n((const uint64_t *)(const void *)c->producer, __ATOMIC_ACQUIRE);
+
 	for (;;) {
 		struct pf_queued *q;
 
@@ -336,7 +339,7 @@ static void drain(struct pf_collector *c)
 		pause_if_asked(c);
 		pf_keys_renew(c);
 		q = c->queue.first;
-		if (!q)
+		if (!q || q->at >= end)
 			return;
 		if (q->size == sizeof(struct pf_switched_in))
 			pf_off_cpu_return(c, (const void *)(q + 1));
@@ -363,7 +366,7 @@ static void *run(void *p)
 	while (!atomic_load(&c->stopping)) {
 		drain(c);
 		pf_targets_forget(c);
-		if (pf_sys->poll(fds, 2, LOOK_MS) > 0 && fds[1].revents)
+		if (pf_sys->poll(fds, 2, c->queue.first ? 0 : LOOK_MS) > 0 && fds[1].revents)
 			pf_sys->read(c->wake[0], &byte, 1);
 	}
 	drain(c);

@@ -1,5 +1,5 @@
-/* What the code of processes gets names by: see collector.h. An address is translated to a place in its file at the sample, so that a
- * process which ends leaves nothing behind, and the processes of one program have the same functions. */
+/* Images, by which the code of processes gets names: see collector.h. An address is translated to a place in its file at the sample. So a
+ * process that ends leaves nothing behind, and the processes of one program have the same functions. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
