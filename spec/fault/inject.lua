@@ -53,7 +53,6 @@ inject.errnos = {
   fcntl = { "EINVAL", "EBADF" },
   process_vm_readv = { "EPERM", "ESRCH", "EFAULT", "ENOMEM" },
   bpf = { "ENOMEM", "E2BIG", "EPERM" },
-  membarrier = { "ENOSYS", "EINVAL" },
 }
 
 --- Places of a kind that are tried in a row, and in a slow one; FAULTS=100000 in the environment: all.

@@ -55,15 +55,16 @@ static struct pf_collector *check(lua_State *L)
 	return pb_check(L, 1, PB_COLLECTOR, "Collector");
 }
 
-/* core.collector(ring, processes, known, stacks, generations, size, alone, native): a Collector that reads these maps of the BPF
- * program, which stay open; size: the ring's bytes; alone: a coroutine is shown without its resumers; native: with native frames; or nil,
+/* core.collector(ring, processes, known, stacks, generations, counts, size, cpus, alone, native): a Collector that reads these maps of the
+ * BPF program, which stay open; size: the ring's bytes; cpus: the number of values of a map by CPU; alone: a coroutine is shown without its resumers; native: with native frames; or nil,
  * message, code. */
 static int l_collector(lua_State *L)
 {
 	const struct pf_snapshot_maps maps = {.ring = (int)luaL_checkinteger(L, 1), .processes = (int)luaL_checkinteger(L, 2),
 					      .known = (int)luaL_checkinteger(L, 3), .stacks = (int)luaL_checkinteger(L, 4),
-					      .generations = (int)luaL_checkinteger(L, 5)};
-	const size_t size = (size_t)luaL_checkinteger(L, 6);
+					      .generations = (int)luaL_checkinteger(L, 5), .counts = (int)luaL_checkinteger(L, 6)};
+	const size_t size = (size_t)luaL_checkinteger(L, 7);
+	const unsigned cpus = (unsigned)luaL_checkinteger(L, 8);
 	struct pf_interpreter i;
 	struct pf_collector *c;
 	const char *why;
@@ -73,9 +74,9 @@ static int l_collector(lua_State *L)
 	if (r < 0)
 		return pb_refuse(L, r, "%s", why);
 	c = pb_new(L, sizeof *c, PB_COLLECTOR);
-	r = pf_collector_init(c, &i, &maps, size);
-	c->alone = lua_toboolean(L, 7);
-	c->native = lua_toboolean(L, 8);
+	r = pf_collector_init(c, &i, &maps, size, cpus);
+	c->alone = lua_toboolean(L, 9);
+	c->native = lua_toboolean(L, 10);
 	if (r == 0)
 		return 1;
 	pf_collector_free(c);

@@ -268,6 +268,17 @@ static __always_inline void drop(__u64 weight)
 	count(PF_SNAPSHOT_DROPPED_WEIGHT, weight);
 }
 
+/* Mark the beginning or the end of a sample, by a full barrier: if the collector has stored a new generation, and then sees that no sample is
+ * being taken, each later sample reads that generation. */
+static __always_inline void mark_run(void)
+{
+	const __u32 runs = PF_SNAPSHOT_RUNS;
+	__u64 *v = bpf_map_lookup_elem(&counts, &runs);
+
+	if (v)
+		asm volatile("" : : "r"(__sync_fetch_and_add(v, 1)));
+}
+
 static __always_inline __u64 generation(void)
 {
 	const __u32 zero = 0;
@@ -327,6 +338,7 @@ static __always_inline void take(void *ctx, __u64 weight, __u64 address, int puc
 		drop(weight);
 		return;
 	}
+	mark_run();
 	__builtin_memset(&s->s, 0, sizeof s->s);
 	s->epoch++;
 	s->sample++;
@@ -374,6 +386,7 @@ static __always_inline void take(void *ctx, __u64 weight, __u64 address, int puc
 	}
 end:
 	count(PF_SNAPSHOT_NS, bpf_ktime_get_ns() - began);
+	mark_run();
 	__sync_fetch_and_add(&s->users, -1);
 }
 

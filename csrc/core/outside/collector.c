@@ -379,7 +379,7 @@ static void *run(void *p)
 /* --- the collector ---------------------------------------------------------------------------------------------------------- */
 
 int pf_collector_init(struct pf_collector *c, const struct pf_interpreter *i, const struct pf_snapshot_maps *maps,
-		      size_t ring_size)
+		      size_t ring_size, unsigned cpus)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	void *map = NULL;
@@ -390,13 +390,15 @@ int pf_collector_init(struct pf_collector *c, const struct pf_interpreter *i, co
 	c->wake[0] = c->wake[1] = -1;
 	c->maps = *maps;
 	c->data_size = ring_size;
+	c->cpus = cpus;
 	c->queue.last = &c->queue.first;
 	sem_init(&c->paused, 0, 0);
 	sem_init(&c->resumed, 0, 0);
 	c->reader = malloc(sizeof *c->reader);
 	c->frames = malloc(2 * PF_STACK_DEPTH * sizeof *c->frames);
 	c->keys = calloc((size_t)2 * PF_SNAPSHOT_STACKS, sizeof *c->keys);
-	if (!c->reader || pf_reader_init(c->reader) < 0 || !c->frames || !c->keys)
+	c->runs = calloc((size_t)2 * cpus, sizeof *c->runs);
+	if (!c->reader || pf_reader_init(c->reader) < 0 || !c->frames || !c->keys || !c->runs)
 		return -ENOMEM;
 	c->frames_before = c->frames + PF_STACK_DEPTH;
 	pf_states_stable(&c->interpreter, c->reader);
@@ -471,6 +473,7 @@ static void free_results(struct pf_collector *c)
 	pf_reader_free(c->reader);
 	free(c->frames);
 	free(c->keys);
+	free(c->runs);
 	free(c->own_maps);
 	pf_stacks_free(&c->stacks);
 }

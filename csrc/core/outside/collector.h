@@ -13,7 +13,7 @@
 
 /* Descriptors of the BPF program's maps. */
 struct pf_snapshot_maps {
-	int ring, processes, known, stacks, generations;
+	int ring, processes, known, stacks, generations, counts;
 };
 
 /* A file by which code gets names, however many processes have mapped it; or a process, for code in no file. */
@@ -96,7 +96,9 @@ struct pf_collector {
 	struct pf_stack_of_key *keys; /* a hash table with room for twice PF_SNAPSHOT_STACKS, with open addressing */
 	unsigned keys_n, keys_refused; /* keys_refused: those for which there was no room */
 	uint64_t generation_of_keys, old_until; /* old_until: no record from this place in the ring on has a key of the last generation */
-	int renewing; /* this generation has begun, but the keys of the last one have not been given up yet */
+	enum { PF_KEYS_LEARNED, PF_KEYS_IN_USE, PF_KEYS_IN_RING } keys_state; /* the last two: of the last generation, which is given up then */
+	unsigned cpus;
+	uint64_t *runs; /* of each CPU, when this generation began; then room for those of now */
 	struct pf_snapshot_maps maps;
 	/* The ring. */
 	uint64_t *consumer; /* a page with the position up to which it was read */
@@ -119,8 +121,9 @@ struct pf_collector {
 	uint64_t ns; /* the time that the thread took for them */
 };
 
-/* The maps stay open until the end. Returns 0 or -errno; call pf_collector_free after either. */
-int pf_collector_init(struct pf_collector *c, const struct pf_interpreter *i, const struct pf_snapshot_maps *maps, size_t ring_size);
+/* The maps stay open until the end; cpus: the number of values of a map by CPU. Returns 0 or -errno; call pf_collector_free after either. */
+int pf_collector_init(struct pf_collector *c, const struct pf_interpreter *i, const struct pf_snapshot_maps *maps, size_t ring_size,
+		      unsigned cpus);
 void pf_collector_free(struct pf_collector *c); /* idempotent; stops it */
 
 /* Look for the Lua states of a process, before the start. Returns their number or -errno. */
@@ -130,7 +133,7 @@ int pf_collector_attach(struct pf_collector *c, pid_t pid, const struct pf_searc
  *
  * Set a value in a map of the BPF program, or delete it (NULL). Returns 0 or -errno. */
 int pf_collector_tell(int map, const void *key, const void *value);
-/* Copy a value out of it. Returns the same. */
+/* Copy a value out of it; of a map by CPU, that of each CPU. Returns the same. */
 int pf_collector_ask(int map, const void *key, void *value);
 /* The record of a process, a new one if it has none; NULL without memory. */
 struct pf_target *pf_target_of(struct pf_collector *c, pid_t pid);

@@ -1,10 +1,8 @@
 /* Samples that the BPF program counts by the key of their stack, and generations of keys: see collector.h. */
 #include "core/outside/collector.h"
 
-#include <linux/membarrier.h>
 #include <string.h>
 
-#include "core/base/sys.h"
 
 enum { SLOTS = 2 * PF_SNAPSHOT_STACKS };
 /* How many times as many samples as there is room for keys must find no room, before all keys are given up. The keys that are still
@@ -26,7 +24,7 @@ void pf_counted_know(struct pf_collector *c, uint64_t key, uint32_t node)
 	struct pf_stack_of_key *k = slot(c, key);
 	const struct pf_counted none = {0, 0};
 
-	if (k->key || c->renewing)
+	if (k->key || c->keys_state != PF_KEYS_LEARNED)
 		return;
 	if (c->keys_n >= PF_SNAPSHOT_STACKS || pf_collector_tell(c->maps.stacks, &key, &none) < 0) {
 		c->keys_refused++;
@@ -93,30 +91,61 @@ static uint64_t next_record(const struct pf_collector *c)
 	return c->queue.first ? c->queue.first->at : *c->consumer;
 }
 
-/* Let the program use the next generation, and wait until no run of it uses the last one. Returns 0 if the kernel cannot do that. */
+static int ask_runs(const struct pf_collector *c, uint64_t *runs)
+{
+	const uint32_t which = PF_SNAPSHOT_RUNS;
+
+	return pf_collector_ask(c->maps.counts, &which, runs);
+}
+
+/* Let the program use the next generation. Returns 0 if that failed. */
 static int begin_generation(struct pf_collector *c)
 {
 	const uint32_t zero = 0;
-	const long barriers = pf_sys->membarrier(MEMBARRIER_CMD_QUERY);
 
 	c->keys_refused = c->reader->refused = 0;
-	if (barriers < 0 || !(barriers & MEMBARRIER_CMD_GLOBAL))
-		return 0;
 	c->generation_of_keys++;
-	return pf_collector_tell(c->maps.generations, &zero, &c->generation_of_keys) == 0 && pf_sys->membarrier(MEMBARRIER_CMD_GLOBAL) == 0;
+	if (pf_collector_tell(c->maps.generations, &zero, &c->generation_of_keys) < 0)
+		return 0;
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	return ask_runs(c, c->runs) == 0;
+}
+
+/* May a run of the program still use the last generation? Each run that had begun before this one has ended if its CPU's count has changed. */
+static int is_last_in_use(const struct pf_collector *c)
+{
+	uint64_t *const now = c->runs + c->cpus;
+
+	if (ask_runs(c, now) < 0)
+		return 1;
+	for (unsigned i = 0; i < c->cpus; i++)
+		if (c->runs[i] % 2 && now[i] == c->runs[i])
+			return 1;
+	return 0;
 }
 
 void pf_keys_renew(struct pf_collector *c)
 {
-	if (c->renewing) {
+	switch (c->keys_state) {
+	case PF_KEYS_LEARNED:
+		if (c->keys_refused < PATIENCE * PF_SNAPSHOT_STACKS && c->reader->refused < PATIENCE * PF_SNAPSHOT_KNOWN)
+			return;
+		if (!begin_generation(c))
+			return;
+		c->keys_state = PF_KEYS_IN_USE;
+		c->reader->closed = 1; /* the keys of the new generation are learned when the others are gone */
+		return;
+	case PF_KEYS_IN_USE:
+		if (is_last_in_use(c))
+			return;
+		c->old_until = __atomic_load_n((const uint64_t *)(const void *)c->producer, __ATOMIC_ACQUIRE);
+		c->keys_state = PF_KEYS_IN_RING;
+		return;
+	case PF_KEYS_IN_RING:
 		if (next_record(c) < c->old_until)
 			return;
 		give_up(c);
-		c->renewing = c->reader->closed = 0;
-	} else if (c->keys_refused >= PATIENCE * PF_SNAPSHOT_STACKS || c->reader->refused >= PATIENCE * PF_SNAPSHOT_KNOWN) {
-		if (!begin_generation(c))
-			return;
-		c->old_until = __atomic_load_n((const uint64_t *)(const void *)c->producer, __ATOMIC_ACQUIRE);
-		c->renewing = c->reader->closed = 1; /* the keys of the new generation are learned when the others are gone */
+		c->keys_state = PF_KEYS_LEARNED;
+		c->reader->closed = 0;
 	}
 }

@@ -134,7 +134,15 @@ struct pf_snapshot_layout {
 	pf_u32 string_kind, string_short_size, string_is_short;
 };
 
-/* Counts of the program, by CPU. */
-enum pf_snapshot_count { PF_SNAPSHOT_SAMPLES, PF_SNAPSHOT_DROPPED, PF_SNAPSHOT_NS, PF_SNAPSHOT_OFF, PF_SNAPSHOT_DROPPED_WEIGHT, PF_SNAPSHOT_COUNTS };
+/* Counts of the program, by CPU. RUNS: it is odd while a sample is taken, and changes at the beginning and the end. */
+enum pf_snapshot_count {
+	PF_SNAPSHOT_SAMPLES,
+	PF_SNAPSHOT_DROPPED,
+	PF_SNAPSHOT_NS,
+	PF_SNAPSHOT_OFF,
+	PF_SNAPSHOT_DROPPED_WEIGHT,
+	PF_SNAPSHOT_RUNS,
+	PF_SNAPSHOT_COUNTS
+};
 
 #endif

@@ -145,7 +145,8 @@ local function make(self, spec, attr, pids, opts)
   end
   local message
   self.collector, message, code = core.collector(obj:map "ring":fd(), obj:map "processes":fd(), obj:map "known":fd(),
-    obj:map "stacks":fd(), obj:map "generations":fd(), RING, opts.alone, opts.native)
+    obj:map "stacks":fd(), obj:map "generations":fd(), obj:map "counts":fd(), RING, #obj:map "counts":get(SAMPLES), opts.alone,
+    opts.native)
   if not self.collector then return nil, message, code end
   local ok
   local known = {}

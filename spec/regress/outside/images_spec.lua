@@ -17,7 +17,7 @@ local SCRIPT = [[
   print "done" io.stdout:flush() io.read() -- until the profile has read its mappings
 ]]
 
--- What is kept for the processes: the numbers of images, functions, frames and stacks.
+-- Count what is kept for the processes.
 local function kept(result)
   return { images = #result.images, frames = #result.frames, stacks = #result.parent }
 end
