@@ -25,8 +25,13 @@ end
 -- @string class
 -- @return function(object, name, [depth]): returns nil, or raises. `depth` is 1 more for each function between it and the __index
 function M.missing(class)
+  local read = {} -- the names that the library itself has read, so that it does not look for its caller each time
   return function(_, name, depth)
-    if type(name) ~= "string" or name:find "^_" or not argument.is_outside(2 + (depth or 0)) then return nil end
+    if read[name] or type(name) ~= "string" or name:find "^_" then return nil end
+    if not argument.is_outside(2 + (depth or 0)) then
+      read[name] = true
+      return nil
+    end
     if not known[class] then read_classes() end
     local hint = not everywhere[name] and late "perf.api.check".hint(name, known[class]) or ""
     if hint ~= "" then argument.raise(("%s has no '%s'%s"):format(class, name, hint), 0) end

@@ -361,6 +361,6 @@ function M.tracer(options)
   return self
 end
 
-strict.class(Tracer, "Tracer", "metrics sampler")
+strict.class(Tracer, "Tracer", "metrics sampler set")
 
 return M

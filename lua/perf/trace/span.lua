@@ -348,7 +348,7 @@ local function child_ends(self, parent)
     end
   elseif self.counted and self.set == parent.set and not parent.children_given then
     if self.apart then return end
-    parent.children = add(parent.children, self.counted, self.set.meter)
+    parent.children = add(parent.children or nil, self.counted, self.set.meter)
   else
     parent.self_unknown = true
   end
@@ -476,7 +476,8 @@ function Unsampled:__tostring() return ("perf.Span %s (%s, not sampled)"):format
 argument.check_methods(Span, "Span", "set_attributes set_name set_status add_event add_link record_error set_counts is_recording "
   .. "context inject totable")
 
-strict.class(Span, "Span", "parent own own_running own_set paused lost began ended finished attributes duration")
+strict.class(Span, "Span", "parent own own_running own_set paused lost began ended finished attributes duration given children "
+  .. "children_given self_unknown")
 strict.class(Unsampled, "Span")
 
 return M
