@@ -158,8 +158,8 @@ static int open_packed(lua_State *L, struct descriptors *d, lua_Integer first, u
 }
 
 /* core.reopen(attrs, sizes): a new Meter of the calling thread, like core.meter's of Events that were opened one by one. sizes: the
- * number of events of each group; attrs: strings of core.pack, those of the leaders disabled. Its members() are one Descriptors. Or
- * nil, message, code, and nothing is left open. */
+ * number of events of each group; attrs: strings of core.pack, those of the leaders disabled. Returns its members() too, which are one
+ * Descriptors. Or nil, message, code, and nothing is left open. */
 static int l_reopen(lua_State *L)
 {
 	struct descriptors *d;
@@ -203,8 +203,8 @@ static int l_reopen(lua_State *L)
 	}
 	m->fresh = 1;
 	m->owner = pf_thread_token();
-	lua_settop(L, 3);
-	return 1;
+	lua_settop(L, 4);
+	return 2;
 }
 
 static int l_members(lua_State *L)

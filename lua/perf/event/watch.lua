@@ -47,11 +47,11 @@ local function leave_section(ok, ...)
   return ...
 end
 
--- Call a function that opens a list of events. Running measurements do not count its system calls.
+-- Call a function of one argument that opens a list of events. Running measurements do not count its system calls.
 -- @return what fn returns; its error passes through
-function M.uncounted(fn, ...)
-  if not core.own_section(true) then return fn(...) end
-  return leave_section(pcall(fn, ...))
+function M.uncounted(fn, arg)
+  if not core.own_section(true) then return fn(arg) end
+  return leave_section(pcall(fn, arg))
 end
 
 return M

@@ -35,9 +35,12 @@ end
 -- Remove a list from the caches of its thread; it is closed when nothing refers to it any more.
 local function forget(mine, key, released)
   local sets, order = mine.sets, mine.order
-  for list in pairs_of(sets[key].lists or {}) do
-    if released and sets[list] then sets[list].released = true end
-    sets[list] = nil
+  local lists = sets[key].lists
+  if lists then
+    for list in pairs_of(lists) do
+      if released and sets[list] then sets[list].released = true end
+      sets[list] = nil
+    end
   end
   sets[key] = nil
   for i = #order, 1, -1 do
@@ -53,8 +56,12 @@ M.forget = forget
 -- Close groups event by event: the method Group:close is in perf.event.group, which cannot be loaded without a free descriptor.
 local function close_groups(groups)
   for _, group in ipairs(groups) do
-    local events = getmetatable(group) == core.Group and group:members() or { group }
-    for i = #events, 1, -1 do events[i]:close() end
+    if getmetatable(group) == core.Group then
+      local events = group:members()
+      for i = #events, 1, -1 do events[i]:close() end
+    else
+      group:close()
+    end
   end
 end
 

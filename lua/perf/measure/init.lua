@@ -253,8 +253,9 @@ end
 -- Close the open lists of the calling thread; the next use opens them again.
 function M._release()
   local mine = by_thread[current_token]
-  while mine and mine.order[1] do idle_lists.close(mine, mine.order[#mine.order]) end
-  by_thread, current_token, sets = {}, nil, {}
+  if not mine then return end
+  while mine.order[1] do idle_lists.close(mine, mine.order[#mine.order]) end
+  by_thread = { [current_token] = mine }
 end
 
 --- Close the events that stay open between calls: the lists that the calling thread has measured, and one event of each kind.

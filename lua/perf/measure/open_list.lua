@@ -212,9 +212,8 @@ local software_takes = { any = true }
 -- @return as `open`; nil if the kernel refuses it now
 function M.reopen(set)
   local plan = set.plan
-  local meter = idle.reopen(plan.attrs, plan.sizes)
-  return meter and { meter = meter, words = set.words, layout = set.layout, groups = meter:members(), plan = plan,
-    takes = software_takes }
+  local meter, groups = idle.reopen(plan.attrs, plan.sizes)
+  return meter and { meter = meter, words = set.words, layout = set.layout, groups = groups, plan = plan, takes = software_takes }
 end
 
 local refused = { EPERM = true, EACCES = true, ENOSYS = true }

@@ -1,6 +1,6 @@
 -- The story: when a Span or a Tracer lacked a field, the stack was examined to see whether the program or the library had read
--- it. The library read five such fields for each child, and a dozen for each span that it sent. So a child took twice the time of a
--- span without a parent.
+-- it. The library read five such fields for each child, and a dozen for each span that it sent. So a child took twice the time of
+-- a span without a parent.
 local perf = require "perf"
 
 local function nothing() end
