@@ -3,7 +3,7 @@
 # with the total alone on a line. `make test-long` runs what this leaves out: see SUITE_LONG in tools/suite.sh.
 #
 # PERF_TOTALS=FILE gets "test passed failed skipped", and PERF_FAILED=FILE a line for each failure, for .ci/run. PERF_NO_SETUP=1
-# installs nothing. PERF_LUAS="luajit lua5.4" sets the interpreters; all five by default.
+# installs nothing. PERF_NO_LINT=1 leaves out the lint. PERF_LUAS="luajit lua5.4" sets the interpreters; all five by default.
 set -u
 make=${MAKE:-make}
 if [ -z "${PERF_NO_SETUP:-}" ]; then tools/setup.sh test || exit 1; fi
@@ -53,7 +53,7 @@ for d in spec/live spec/regress spec/unit; do # those of the longest specs first
 done
 grep -q '^build ' "$totals" || export LINT_BUILT=${BUILD:-build}
 # The lint uses one CPU most of the time, and the suite often waits: they run side by side.
-PERF_TOTALS=$totals tools/lint.sh >"$lint" 2>&1 &
+[ -n "${PERF_NO_LINT:-}" ] || PERF_TOTALS=$totals tools/lint.sh >"$lint" 2>&1 &
 PERF_TOTALS=$totals SUITE_NAME=test SUITE_LONG=ends SUITE_SLOW=${SUITE_SLOW:-10} tools/suite.sh -l "${built[*]}" "${dirs[@]}"
 wait
 cat "$lint"
