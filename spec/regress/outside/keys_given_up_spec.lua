@@ -1,6 +1,6 @@
 -- The story: the keys of stacks, by which the kernel counts samples, were never given up, nor those of objects. After 8,192
 -- stacks, each sample of another one went through the ring, as long as luaperf top ran beside a server that loads code or
--- makes processes. Later they were given up, but not where a seccomp filter refused membarrier, by which the profiler knew that no
+-- makes processes. Later they were given up, but not where a filter refused membarrier, by which the profiler knew that no
 -- sample that was being taken had an old key.
 -- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local core = require "perf.core"
