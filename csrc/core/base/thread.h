@@ -58,6 +58,13 @@ static inline uint32_t pf_thread_token(void)
 	return pf_caller.generation == generation ? pf_caller.token : pf_thread_token_next(generation);
 }
 
+/* Whether the calling thread has got this token from pf_thread_token in this process. Makes no call. */
+static inline int pf_is_thread(uint32_t token)
+{
+	return pf_caller.token == token &&
+	       pf_caller.generation == __atomic_load_n(__atomic_load_n(&pf_generation_cell, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+}
+
 #define PF_MOST_CPUS 1024
 
 /* The calling thread runs on this CPU alone from now on. Returns 0 or -errno. */

@@ -42,12 +42,8 @@ static void show(struct pf_allocator *in, void *block, size_t size)
 	pf_allocator_refresh(in);
 }
 
-static void add_freed(struct pf_allocator *in, const void *block, size_t size)
+static void show_freed(struct pf_allocator *in, const void *block)
 {
-	in->given.freed_bytes += size;
-	in->given.freed_blocks++;
-	if (!in->wants_freed)
-		return;
 	in->wants_freed = 0;
 	for (struct pf_watcher *w = in->watchers; w; w = w->next) {
 		if (w->wants_freed)
@@ -56,33 +52,76 @@ static void add_freed(struct pf_allocator *in, const void *block, size_t size)
 	}
 }
 
-/* Called for each block that the interpreter makes or frees, so it is short: what only few blocks need is in the functions above. */
-void *pf_allocator_call(void *ud, void *old, size_t old_size, size_t size)
+static void add_given(struct pf_allocator *in, size_t size)
 {
-	struct pf_allocator *in = ud;
-	int is_seen;
-	void *block;
-
-	if (atomic_load_explicit(&in->thread, memory_order_relaxed) != pf_thread_token() || !in->users)
-		return in->next(in->next_ud, old, old_size, size);
-	if (!size) {
-		if (old)
-			add_freed(in, old, old_size);
-		return in->next(in->next_ud, old, old_size, 0);
-	}
-	is_seen = in->given.bytes + size >= in->due;
-	if (is_seen)
-		announce(in, old, size);
-	block = in->next(in->next_ud, old, old_size, size);
-	if (!block)
-		return NULL;
-	if (old)
-		add_freed(in, old, old_size);
 	in->given.bytes += size;
 	in->given.blocks++;
+}
+
+static void add_freed(struct pf_allocator *in, size_t size)
+{
+	in->given.freed_bytes += size;
+	in->given.freed_blocks++;
+}
+
+static void *pass_on(const struct pf_allocator *in, void *old, size_t old_size, size_t size)
+{
+	return in->next(in->next_ud, old, old_size, size);
+}
+
+static __attribute__((noinline)) void *free_seen(struct pf_allocator *in, void *old, size_t old_size, size_t size)
+{
+	show_freed(in, old);
+	return pass_on(in, old, old_size, size);
+}
+
+/* A block that replaces an old one, or that a watcher sees. */
+static __attribute__((noinline)) void *give_seen(struct pf_allocator *in, void *old, size_t old_size, size_t size)
+{
+	const int is_seen = in->given.bytes + size >= in->due;
+	void *block;
+
+	if (is_seen)
+		announce(in, old, size);
+	block = pass_on(in, old, old_size, size);
+	if (!block)
+		return NULL;
+	if (old) {
+		add_freed(in, old_size);
+		if (in->wants_freed)
+			show_freed(in, old);
+	}
+	add_given(in, size);
 	if (is_seen)
 		show(in, block, size);
 	return block;
+}
+
+static __attribute__((noinline)) void *give(struct pf_allocator *in, void *old, size_t old_size, size_t size)
+{
+	void *block = pass_on(in, old, old_size, size);
+
+	if (block)
+		add_given(in, size);
+	return block;
+}
+
+/* Called for each block that the interpreter makes or frees, so it is short, and each call in it is its last act: the compiler makes it
+ * a jump, and saves no registers here. */
+void *pf_allocator_call(void *ud, void *old, size_t old_size, size_t size)
+{
+	struct pf_allocator *in = ud;
+
+	if (!pf_is_thread(atomic_load_explicit(&in->thread, memory_order_relaxed)) || !in->users)
+		return pass_on(in, old, old_size, size);
+	if (size)
+		return old || in->given.bytes + size >= in->due ? give_seen(in, old, old_size, size) : give(in, old, old_size, size);
+	if (old) {
+		add_freed(in, old_size);
+		if (in->wants_freed)
+			return free_seen(in, old, old_size, size);
+	}
+	return pass_on(in, old, old_size, size);
 }
 
 void pf_allocator_claim_anew(struct pf_allocator *in)
