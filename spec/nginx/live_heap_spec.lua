@@ -135,7 +135,13 @@ describe("resty.perf's live heap", function()
       location /kept { content_by_lua_block { perf.content(function()
         package.loaded.app.kept = package.loaded.app.kept or {}
         for i = 1, 1000 do table.insert(package.loaded.app.kept, ("k"):rep(1000) .. i) end
-        ngx.say "x" end) } } ]], init_worker = "package.loaded.app = app app.start{events='page-faults:u'}" }
+        ngx.say "x" end) } }
+      location /learn { content_by_lua_block {
+        local learned, known = require "perf.core".heap_learn()
+        ngx.say(tostring(known or not learned)) } } ]],
+      init_worker = "package.loaded.app = app app.start{events='page-faults:u'}" }
+    -- The story: the first snapshot stopped the worker for 40 ms of CPU time, to learn the structures.
+    assert.equal("true\n", (s:get "/learn"))
     assert.equal("x\n", (s:get "/kept"))
     local text, status = s:get("/perf?do=snapshot", "-X POST")
     if status == 501 then return pending(text) end -- another LuaJIT

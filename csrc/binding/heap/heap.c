@@ -1,4 +1,4 @@
-/* Snapshots of all objects of a Lua state: perf.core.heap_take, and the class Snapshot, from which lua/perf/heap makes perf.heap. An
+/* Snapshots of all objects of a Lua state: perf.core.heap_take and heap_learn, and the class Snapshot, from which lua/perf/heap makes perf.heap. An
  * object is known by its number. */
 #include "binding/heap/heap.h"
 
@@ -43,6 +43,13 @@ static int refuse(lua_State *L, int r)
 	return pb_fail(L, r, "heap");
 }
 
+static int refuse_to_take(lua_State *L, int r, const char *why)
+{
+	if (why)
+		return pb_refuse(L, r, "heap: the structures of this interpreter were not recognized (%s)", why);
+	return refuse(L, r);
+}
+
 /* core.heap_take(fork) -> Snapshot */
 static int l_take(lua_State *L)
 {
@@ -60,9 +67,21 @@ static int l_take(lua_State *L)
 		return lua_error(L);
 	}
 	drop(&s);
-	if (why)
-		return pb_refuse(L, r, "heap: the structures of this interpreter were not recognized (%s)", why);
-	return refuse(L, r);
+	return refuse_to_take(L, r, why);
+}
+
+/* core.heap_learn() -> true, whether the structures were known already; or nil, message, code. The first heap_take does it too. */
+static int l_learn(lua_State *L)
+{
+	const char *why = NULL;
+	int known;
+	const int r = pb_heap_find_layout(&known, &why);
+
+	if (r < 0)
+		return refuse_to_take(L, r, why);
+	lua_pushboolean(L, 1);
+	lua_pushboolean(L, known);
+	return 2;
 }
 
 /* --- the class ------------------------------------------------------------------------------------------------------- */
@@ -382,4 +401,5 @@ void pb_open_heap(lua_State *L)
 	lua_pushcfunction(L, l_keep);
 	lua_pushcclosure(L, l_take, 1);
 	lua_setfield(L, -2, "heap_take");
+	pb_set_function(L, "heap_learn", l_learn);
 }

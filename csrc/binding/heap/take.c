@@ -131,6 +131,14 @@ static int take(void *data, struct pf_heap *h)
 	return r == 0 ? h->failed : r;
 }
 
+int pb_heap_find_layout(int *known, const char **why)
+{
+	struct pb_heap_layout l;
+
+	*known = atomic_load(&learned.known) == 2;
+	return find_layout(&l, why);
+}
+
 int pb_heap_take(lua_State *L, struct pf_heap *h, struct pf_heap_child *child, const char **why)
 {
 	struct task t;
@@ -147,6 +155,13 @@ int pb_heap_take(lua_State *L, struct pf_heap *h, struct pf_heap_child *child, c
 }
 #else
 #include <errno.h>
+
+int pb_heap_find_layout(int *known, const char **why)
+{
+	*known = 0;
+	*why = "those of 64-bit interpreters are known";
+	return -ENOTSUP;
+}
 
 int pb_heap_take(lua_State *L, struct pf_heap *h, struct pf_heap_child *child, const char **why)
 {

@@ -1,5 +1,5 @@
--- Loads the modules of the pages and profiles: a worker's user may not be allowed to read the files, and requests would wait
--- while a worker loads one.
+-- Prepares what the pages and profiles need, before there are workers. It loads the modules: a worker's user may not be allowed
+-- to read the files, and requests would wait while a worker loads one.
 for _, name in ipairs { "c_functions", "collect", "lua_frame", "native", "since" } do require("perf.profile." .. name) end
 for _, format in ipairs(require "perf.profile.report.formats") do
   if format.content_type then require("perf.profile.report." .. format.name) end
@@ -10,3 +10,5 @@ for _, name in ipairs { "idle", "probe", "refusal.invalid", "refusal.permission"
 end
 pcall(require, "zlib") -- profiles in pprof's format use it
 require "perf.profile.native".load()
+-- The first snapshot of the heap would stop the worker, to learn LuaJIT's structures. If it cannot, the snapshots say why.
+require "perf.core".heap_learn()
