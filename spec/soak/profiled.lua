@@ -283,8 +283,9 @@ repeat
   prof, p = nil, nil -- luacheck: ignore 311
   collectgarbage()
   collectgarbage()
-  if not first and elapsed() > seconds / 4 then first = memory() end
-until elapsed() > seconds
+  local at = elapsed()
+  if not first and at > seconds / 4 then first = memory() end
+until at > seconds
 
 local parts = {}
 for reason, n in pairs(failures) do parts[#parts + 1] = ("%s %d (%.3f %%)"):format(reason, n, 100 * n / samples) end

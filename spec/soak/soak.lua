@@ -348,9 +348,10 @@ repeat
   assert(now.fds == first.fds, ("%d descriptors, %d before"):format(now.fds, first.fds))
   assert(now.rings == first.rings, ("%d rings, %d before"):format(now.rings, first.rings))
   assert(kit.orphans() == 0, "a child process is left")
-  local quarter = math.floor(4 * elapsed() / seconds)
-  quarters[quarter] = quarters[quarter] or now.memory
-until elapsed() > seconds
+  local at = elapsed()
+  -- On a loaded machine a check may come after more than one quarter.
+  for i = 1, math.min(3, math.floor(4 * at / seconds)) do quarters[i] = quarters[i] or now.memory end
+until at > seconds
 local last = look()
 for _, ev in ipairs(keep) do ev:close() end
 os.remove(path)
