@@ -65,9 +65,10 @@ describe("resty.perf's live heap", function()
   it("shows by what a line has grown, without the memory of the Profiles themselves", function()
     serve()
     work()
-    local answer = s.dir .. "/growth"
-    s:wait(function() -- the page may begin and end before the work does
-      local client = s:begin("/perf?heap=folded&seconds=2", answer)
+    local answer, seconds = s.dir .. "/growth", 1
+    s:wait(function() -- the page may begin and end before the work does: so each next one lasts longer
+      seconds = math.min(2 * seconds, 60)
+      local client = s:begin("/perf?heap=folded&seconds=" .. seconds, answer)
       assert.equal(2000, s:load("/cached", 2000, 8))
       assert.equal(40, s:load("/garbage", 40, 4))
       s:wait(function() return not io.open("/proc/" .. client .. "/exe") end)
