@@ -72,10 +72,10 @@ describe("perf", function()
   it("replaces a stub at its first call, and a stub that was kept goes on working", function()
     local output = fresh [[
       local perf = require "perf"
-      local paranoid, open = perf.paranoid, perf.data.open
+      local paranoid, data = perf.paranoid, perf.data
       assert(paranoid() == perf.paranoid() and paranoid ~= perf.paranoid and paranoid() == paranoid())
       assert(perf.paranoid == require "perf.doctor.features".paranoid)
-      local data = perf.data
+      local open = data.open
       local file, message, code = perf.data.open "/nowhere/perf.data"
       assert(not file and message and code == "ENOENT")
       assert(perf.data == require "perf.data" and data ~= perf.data)
