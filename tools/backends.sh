@@ -10,7 +10,7 @@
 # left out by name, and its specs are skipped. See doc/exporter.md.
 #
 #   BACKENDS_CACHE=DIR       where servers are kept (~/.cache/lua-perf/backends)
-#   BACKENDS_BUDGET=SECONDS  the limit for fetching and building missing servers; none by default
+#   BACKENDS_BUDGET=SECONDS  the limit for fetching and building missing servers, after which one may be left out; none by default
 #   BACKENDS_LUA="luajit lua5.4"    the interpreters
 #   LOAD_SECONDS=60          how long the load lasts
 #   PERF_TOTALS=FILE         gets "backends passed failed skipped", for .ci/run
@@ -150,7 +150,7 @@ done
 # Keep the sources while a server is missing: the next run continues from there.
 [ -z "$complete" ] || rm -rf "$making"
 exec 9>&-
-[ "$what" != build ] || { echo "ready: ${!have[*]}"; [ -n "$complete" ]; exit; }
+[ "$what" != build ] || { echo "ready: ${!have[*]}"; [ -n "$complete${BACKENDS_BUDGET:-}" ]; exit; }
 
 # --- the servers ----------------------------------------------------------------------------------
 
