@@ -33,9 +33,15 @@ end
 
 --- Runs a text as a chunk named "program", and returns its result. FAULT in it stands for a statement with one page fault.
 -- DROPPED and TOUCHED stand for expressions: DROPPED frees the page, so that the TOUCHED after it has one page fault.
-function page_fault.program(text)
+-- @param functions a table of functions to call instead of those of C
+function page_fault.program(text, functions)
   text = text:gsub("%u+", EXPRESSIONS)
-  return assert(loadstring("local C, at, size = ... " .. text:gsub("FAULT", STATEMENT), "=program"))(ffi.C, at, SIZE)
+  return assert(loadstring("local C, at, size = ... " .. text:gsub("FAULT", STATEMENT), "=program"))(functions or ffi.C, at, SIZE)
+end
+
+--- Is this the address of the memory that the programs touch?
+function page_fault.is_at(address)
+  return address == tonumber(ffi.cast("intptr_t", at))
 end
 
 --- Calls fn(...) and returns the profile of its page faults.

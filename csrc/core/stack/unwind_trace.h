@@ -172,17 +172,12 @@ int pf_trace_function_at(const struct pf_luajit_view *v, const struct pf_trace *
 /* The return address of the innermost function of a frame (its base), in a snapshot which was taken when it had called another; 0 if
  * that is unknown. */
 uint64_t pf_trace_return_address(const struct pf_luajit_view *v, const struct pf_snapshot *called, const struct pf_trace_slots *slots, unsigned base);
-/* How much compiled code does for a function's code from one instruction on, until it reaches another, or until it returns if that
- * is 0. */
+/* How much compiled code does for a function's code. */
 enum pf_trace_work { PF_TRACE_NO_WORK, PF_TRACE_LITTLE_WORK, PF_TRACE_WORK };
-enum pf_trace_work pf_trace_work_between(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, uint64_t to);
 /* Can the function go back to this instruction or to one before it, by a loop? */
 int pf_trace_may_go_back(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t pc);
 /* Does a comparison follow this snapshot? Then its address may be that of the branch that was not taken. */
 int pf_trace_begins_with_comparison(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s);
-/* The lines on which the function may call C code from one instruction on, until it reaches another, or until it returns if that is 0.
- * If there are none, the first is 0. */
-struct pf_luajit_lines pf_trace_calls_between(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, uint64_t to);
 /* Operators, as bits. */
 enum pf_trace_operator {
 	PF_TRACE_ADD = 1, PF_TRACE_SUBTRACT = 2, PF_TRACE_MULTIPLY = 4, PF_TRACE_DIVIDE = 8, PF_TRACE_MINUS = 32, PF_TRACE_EQUALITY = 64,
@@ -190,6 +185,8 @@ enum pf_trace_operator {
 };
 /* The operators whose metamethods the compiler has looked up for the trace, but for PF_TRACE_INDEX, where a table is more likely. */
 unsigned pf_trace_operators(const struct pf_luajit_view *v, const struct pf_trace *t);
+/* May a function that the trace has entered have called another one by a tail call? The compiler compares each function with a constant. */
+int pf_trace_may_tail_call(const struct pf_luajit_view *v, const struct pf_trace *t);
 /* A call returns to the byte after this offset in the code of snapshot k. If that is a loop's copy of the recorded code, return the
  * snapshot of the recorded call, which is more precise; else k. */
 uint32_t pf_trace_recorded_call(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t k, uint64_t offset);

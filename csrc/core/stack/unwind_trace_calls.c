@@ -5,7 +5,7 @@
  * snapshot's: that of the last call in the body, for example. The recorded body has a snapshot near each of its calls, and
  * instructions with side effects are copied in their order, so the call in the copy is found in the recorded body by its number.
  * Marks of new lines are copied too. Between two of them, all calls are on one line. */
-#include "core/stack/unwind_trace.h"
+#include "core/stack/unwind_trace_walk.h"
 
 enum { READ_AT_ONCE = 64, IR_MOST = 1 << 12, CALLS_MOST = 8 };
 
@@ -161,6 +161,48 @@ unsigned pf_trace_operators(const struct pf_luajit_view *v, const struct pf_trac
 		i++; /* the object itself is where the next one would be */
 	}
 	return found;
+}
+
+/* Has a function a tail call? If it is too long to tell, assume so. *left: how many instructions may be looked at */
+static int has_tail_call(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint32_t *left)
+{
+	struct pf_trace_window codes = {.n = 0};
+
+	for (uint32_t i = 1; i < f->n; i++) {
+		const uint8_t op = pf_trace_window_instruction(v, f, &codes, f->code + (uint64_t)i * PF_LUAJIT_INSTRUCTION) & 0xff;
+
+		if ((op >= v->l->op_tailcall_first && op <= v->l->op_tailcall_last) || !(*left)--)
+			return 1;
+	}
+	return 0;
+}
+
+int pf_trace_may_tail_call(const struct pf_luajit_view *v, const struct pf_trace *t)
+{
+	enum { CONSTANTS_MOST = 1 << 9, INSTRUCTIONS_MOST = 1 << 10, OBJECT = 24, POINTER = 25, PROTOTYPE = 7, FUNCTION = 8, TYPE = 0x1f };
+	const uint32_t n = PF_TRACE_IR_BIAS - t->ir_low;
+	uint32_t left = INSTRUCTIONS_MOST;
+
+	for (uint32_t i = 0; i + 1 < n; i++) {
+		const uint64_t at = t->ir + ((uint64_t)t->ir_low + i) * PF_TRACE_IR_SIZE, word = pf_luajit_word(v, at);
+		const unsigned type = word >> 32 & TYPE;
+		struct pf_luajit_function f = {.id = 1};
+		uint64_t value;
+
+		if (i == CONSTANTS_MOST)
+			return 1;
+		if (pf_trace_ir_op(word) != OBJECT && pf_trace_ir_op(word) != POINTER)
+			continue;
+		value = pf_luajit_word(v, at + PF_TRACE_IR_SIZE);
+		i++; /* the value itself is where the next constant would be */
+		if (pf_trace_ir_op(word) == POINTER || type == PROTOTYPE)
+			value += type == PROTOTYPE ? v->l->prototype_end : 0;
+		else if (type != FUNCTION)
+			continue;
+		if ((type == FUNCTION ? pf_luajit_object(v, value, &f) : pf_luajit_function_of_code(v, value, &f)) && !f.id && has_tail_call(v, &f, &left))
+			return 1;
+	}
+	return 0;
 }
 
 int pf_trace_function_at(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_trace_slots *slots, uint64_t base,

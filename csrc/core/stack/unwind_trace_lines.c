@@ -30,6 +30,26 @@ static int is_comparison(const struct pf_luajit_view *v, const struct pf_trace *
 	return type & IR_GUARD && type >> 8 <= IR_LAST_COMPARISON && (!next_ref || are_conversions(v, t, s->ref + 1, next_ref));
 }
 
+/* Is the address of a snapshot that of the branch which was not taken? Surely, if only a comparison follows before the next snapshot or if
+ * the first instruction compares the order of values. A test of equality may be for what the compiler has assumed, too, but a test of
+ * a function or a pointer always is. */
+enum jump { NO_JUMP, PERHAPS, JUMP };
+
+static enum jump is_jump(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s, uint32_t next_ref)
+{
+	enum { LAST_ORDER = 3, TYPE = 0x1f, POINTER = 5, PROTOTYPE = 7, FUNCTION = 8, LONG_POINTER = 9 };
+	unsigned type;
+	uint64_t word;
+
+	if (!is_comparison(v, t, s, 0))
+		return NO_JUMP;
+	word = pf_luajit_word(v, t->ir + (uint64_t)s->ref * PF_TRACE_IR_SIZE);
+	type = word >> 32 & TYPE;
+	if (pf_trace_ir_op(word) <= LAST_ORDER || is_comparison(v, t, s, next_ref))
+		return JUMP;
+	return type == POINTER || (type >= PROTOTYPE && type <= LONG_POINTER) ? NO_JUMP : PERHAPS;
+}
+
 int pf_trace_begins_with_comparison(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s)
 {
 	return is_comparison(v, t, s, 0);
@@ -116,14 +136,20 @@ static struct pf_trace_walk walk_to_jump(const struct pf_luajit_view *v, const s
 	return pf_trace_walk_to_jump(v, f, from, to, beyond, more);
 }
 
-/* A comparison of numbers calls nothing. If the walk to its jump has calls on several lines, leave out those of the comparison's line. */
+/* A comparison of numbers calls nothing. If the walk to its jump has calls on several lines, leave out those of the comparison, which is
+ * before the jump or, at the end of a numeric loop, the jump itself. */
 static void leave_comparison(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint64_t from,
 			     const struct pf_snapshot *comparison, struct pf_trace_walk *w)
 {
 	enum { TYPE = 0x1f, NUMBER = 14 };
-	const uint64_t at = w->last - PF_LUAJIT_INSTRUCTION, word = pf_luajit_word(v, t->ir + (uint64_t)comparison->ref * PF_TRACE_IR_SIZE);
+	const uint64_t word = pf_luajit_word(v, t->ir + (uint64_t)comparison->ref * PF_TRACE_IR_SIZE);
+	uint64_t at = w->last;
 
-	if (w->found && w->stretch.calls.first != w->stretch.calls.last && (word >> 32 & TYPE) == NUMBER && at > from) {
+	if (!w->found || w->stretch.calls.first == w->stretch.calls.last || (word >> 32 & TYPE) != NUMBER)
+		return;
+	if ((pf_trace_instruction(v, at) & 0xff) == v->l->op_jump)
+		at -= PF_LUAJIT_INSTRUCTION;
+	if (at > from) {
 		const struct pf_trace_walk before = pf_trace_walk(v, f, from, PF_TRACE_AT, at);
 
 		if (before.found)
@@ -156,9 +182,10 @@ static uint64_t other_target(const struct pf_luajit_view *v, const struct pf_tra
 	struct pf_trace_walk w = {.found = 0};
 	struct pf_snapshot previous;
 
-	if (k > 0 && pf_trace_read_snapshot(v, t, k - 1, &previous) && previous.base == s->base)
+	/* The previous snapshot's address may be that of a branch that was not taken, too. */
+	if (k > 0 && pf_trace_read_snapshot(v, t, k - 1, &previous) && previous.base == s->base && !is_comparison(v, t, &previous, 0))
 		w = pf_trace_walk(v, f, previous.pc, PF_TRACE_AFTER_JUMP_TO, s->pc);
-	if (!w.found) /* since the previous snapshot the code has called the function, perhaps again */
+	if (!w.found) /* perhaps the code has called the function, or called it again, since the previous snapshot */
 		w = pf_trace_walk(v, f, f->code + PF_LUAJIT_INSTRUCTION, PF_TRACE_AFTER_JUMP_TO, s->pc);
 	*jump = w.last;
 	if (!w.found)
@@ -169,7 +196,7 @@ static uint64_t other_target(const struct pf_luajit_view *v, const struct pf_tra
 /* The compiler may drop the snapshot after a jump. Then the jump's snapshot also stands for the code that follows, from the jump
  * to its other target. */
 static struct pf_trace_walk walk_past_jump(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
-				  const struct pf_snapshot *s, uint64_t actual)
+				  const struct pf_snapshot *s, enum pf_trace_stop how, uint64_t to)
 {
 	struct pf_trace_walk w = {.found = 0};
 	uint64_t jump;
@@ -177,7 +204,7 @@ static struct pf_trace_walk walk_past_jump(const struct pf_luajit_view *v, const
 
 	if (!other)
 		return w;
-	w = pf_trace_walk(v, f, other, PF_TRACE_AT, actual);
+	w = pf_trace_walk(v, f, other, how, to);
 	pf_trace_widen(&w.stretch.all, pf_luajit_line(v, f, jump + PF_LUAJIT_INSTRUCTION));
 	return w;
 }
@@ -187,12 +214,14 @@ static void add_other(struct pf_trace_walk *w, const struct pf_trace_walk *other
 	pf_trace_widen_both(&w->stretch.all, &other->stretch.all);
 	pf_trace_widen_both(&w->stretch.calls, &other->stretch.calls);
 	pf_trace_widen_both(&w->stretch.allocations, &other->stretch.allocations);
+	w->work = other->work > w->work ? other->work : w->work;
 }
 
-struct pf_trace_walk pf_trace_walk_to_return(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
-					     const struct pf_snapshot *s)
+struct pf_trace_walk pf_trace_walk_branches(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
+					    const struct pf_snapshot *s, enum pf_trace_stop how, uint64_t to)
 {
-	struct pf_trace_walk w = pf_trace_walk(v, f, s->pc, PF_TRACE_AT_RETURN, 0), past;
+	const struct pf_trace_walk nothing = {.found = 1};
+	struct pf_trace_walk w = s->pc == to ? nothing : pf_trace_walk(v, f, s->pc, how, to), past;
 	struct pf_snapshot own;
 	uint64_t jump, other;
 
@@ -200,24 +229,69 @@ struct pf_trace_walk pf_trace_walk_to_return(const struct pf_luajit_view *v, con
 	if (!is_comparison(v, t, s, 0) || !pf_trace_read_snapshot(v, t, k, &own) || own.pc != s->pc || own.base != s->base)
 		return w;
 	other = other_target(v, t, f, k, s, &jump);
-	if (other) {
-		past = pf_trace_walk(v, f, other, PF_TRACE_AT_RETURN, 0);
+	if (!other)
+		return w;
+	past = other == to ? nothing : pf_trace_walk(v, f, other, how, to);
+	if (how != PF_TRACE_AT_RETURN && !w.found)
+		return past;
+	if (how == PF_TRACE_AT_RETURN || past.found)
 		add_other(&w, &past);
+	return w;
+}
+
+/* Finish a walk from s that has reached an instruction: add the loops around it that the code goes round. Not found if the walk has
+ * gone back, but the code has not. */
+static void add_rounds(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, const struct pf_snapshot *s,
+		       const struct pf_snapshot *next, uint64_t to, int alternative, struct pf_trace_walk *w)
+{
+	struct pf_trace_loop loop;
+
+	if (!w->found)
+		return;
+	if (!pf_trace_goes_round(v, t, f, s, next, to, &loop))
+		w->found = !alternative || to >= s->pc;
+	else if (loop.often)
+		pf_trace_walk_all(v, f, loop.from, loop.end, w);
+}
+
+struct pf_trace_walk pf_trace_walk_to_next(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
+					   const struct pf_snapshot *s, const struct pf_snapshot *next)
+{
+	const uint32_t following = k + 1 < t->snapshots_n ? k + 1 : pf_trace_snapshot_at(v, t, t->loop);
+	struct pf_trace_walk w = {.found = 0}, to_jump = {.found = 0};
+	struct pf_snapshot after;
+	enum jump jump = NO_JUMP;
+
+	if (pf_trace_next_snapshot(v, t, following, &after))
+		jump = is_jump(v, t, next, following + 1 < t->snapshots_n ? after.ref : 0);
+	if (jump) {
+		to_jump = walk_to_jump(v, t, f, following, next, s->pc);
+		leave_comparison(v, t, f, s->pc, next, &to_jump);
+		add_rounds(v, t, f, s, next, to_jump.last, jump == PERHAPS, &to_jump);
 	}
+	if (jump == JUMP)
+		return to_jump;
+	w = pf_trace_walk(v, f, s->pc, PF_TRACE_AT, next->pc);
+	add_rounds(v, t, f, s, next, next->pc, to_jump.found, &w);
+	if (!w.found)
+		return to_jump;
+	if (to_jump.found)
+		add_other(&w, &to_jump);
 	return w;
 }
 
 struct pf_trace_stretch pf_trace_lines(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
 				    const struct pf_snapshot *s)
 {
-	struct pf_snapshot next, after;
+	struct pf_snapshot next;
 	struct pf_trace_slots slots;
 	struct pf_trace_walk w = {.found = 0};
-	int there, after_there;
+	int there;
 	const uint64_t actual = next_pc(v, t, k, &next, &there);
 	const int last = k + 1 == t->snapshots_n;
 	struct pf_trace_loop loop;
 	uint64_t jump, to = 0;
+	int enters = 0;
 
 	if (there && is_comparison(v, t, s, last ? 0 : next.ref) && (!last || is_last(v, t, s->ref))) {
 		jump = find_jump(v, t, f, k, s, actual);
@@ -234,24 +308,16 @@ struct pf_trace_stretch pf_trace_lines(const struct pf_luajit_view *v, const str
 		pf_trace_read_slots(v, t, &next, &slots);
 		jump = pf_trace_return_address(v, &next, &slots, s->base);
 		to = jump ? jump - PF_LUAJIT_INSTRUCTION : 0;
-		if (to)
+		enters = to != 0;
+		if (enters)
 			w = pf_trace_walk(v, f, s->pc, PF_TRACE_AFTER, to);
 	} else if (next.base == s->base && actual) {
-		const uint32_t following = k + 1 < t->snapshots_n ? k + 1 : pf_trace_snapshot_at(v, t, t->loop);
-
-		int jumps;
-
-		next_pc(v, t, following, &after, &after_there);
-		jumps = after_there && is_comparison(v, t, &next, following + 1 < t->snapshots_n ? after.ref : 0);
-		w = jumps ? walk_to_jump(v, t, f, following, &next, s->pc) : pf_trace_walk(v, f, s->pc, PF_TRACE_AT, next.pc);
-		if (jumps)
-			leave_comparison(v, t, f, s->pc, &next, &w);
-		to = jumps ? w.last : next.pc;
+		w = pf_trace_walk_to_next(v, t, f, k, s, &next);
 	}
-	if (w.found && pf_trace_goes_round(v, t, f, s, &next, to, &loop) && loop.often)
+	if (enters && w.found && pf_trace_goes_round(v, t, f, s, &next, to, &loop) && loop.often)
 		pf_trace_walk_all(v, f, loop.from, loop.end, &w);
-	if (k > 0 && next.base == s->base && (!w.found || is_comparison(v, t, s, 0))) {
-		const struct pf_trace_walk past = walk_past_jump(v, t, f, k, s, actual);
+	if (k > 0 && (next.base == s->base || enters) && (!w.found || is_comparison(v, t, s, 0))) {
+		const struct pf_trace_walk past = walk_past_jump(v, t, f, k, s, enters ? PF_TRACE_AFTER : PF_TRACE_AT, enters ? to : actual);
 
 		if (!w.found)
 			w = past;
@@ -259,7 +325,7 @@ struct pf_trace_stretch pf_trace_lines(const struct pf_luajit_view *v, const str
 			add_other(&w, &past);
 	}
 	if (!w.found) {
-		w = pf_trace_walk_to_return(v, t, f, k, s);
+		w = pf_trace_walk_branches(v, t, f, k, s, PF_TRACE_AT_RETURN, 0);
 		if (next.base == s->base && pf_luajit_holds(f, actual + PF_LUAJIT_INSTRUCTION))
 			pf_trace_widen(&w.stretch.all, pf_luajit_line(v, f, actual + PF_LUAJIT_INSTRUCTION));
 	}

@@ -2,12 +2,12 @@
  *
  * The compiler unrolls the loops within a trace, and drops the exits that are not needed, so whole iterations may lie between two
  * snapshots. Both snapshots have the index of a numeric loop, as a constant or as the instruction that computes it, which tells how
- * often the loop has gone round. For other loops that is unknown. They are taken to go round as rarely as the bytecode allows. */
+ * often the loop has gone round. Another loop may have gone round if a variable has another constant at the next snapshot. */
 #include "core/stack/unwind_trace_walk.h"
 
 #include <string.h>
 
-enum { INTEGER = 23, NUMBER = 28, ADD = 41 }; /* opcodes of the compiler */
+enum { PRIMITIVE = 22, INTEGER = 23, NUMBER = 28, ADD = 41 }; /* opcodes of the compiler */
 /* Slots of a numeric loop, from that of its index. */
 enum { STEP = 2 };
 
@@ -62,22 +62,66 @@ static struct number number_of(const struct pf_luajit_view *v, const struct pf_t
 	return n;
 }
 
-static struct number number_in_slot(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s, unsigned slot)
+enum { ENTRIES_AT_ONCE = 32 };
+
+/* Entry i of a snapshot's map, of which some are read at once, from each ENTRIES_AT_ONCE-th; 0 if it is unreadable. */
+static uint32_t entry_at(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s, uint32_t map[ENTRIES_AT_ONCE],
+			 uint32_t i)
 {
-	enum { READ_AT_ONCE = 32 };
-	/* The first snapshot has no slots yet. */
-	const struct number unchanged = {.known = s->map == 0 || slot < s->slots, .of = AT_START};
-	uint32_t map[READ_AT_ONCE];
+	const uint32_t left = s->entries - i, n = left < ENTRIES_AT_ONCE ? left : ENTRIES_AT_ONCE;
+
+	if (i % ENTRIES_AT_ONCE == 0 && !pf_luajit_read(v, map, t->map + ((uint64_t)s->map + i) * sizeof *map, n * sizeof *map))
+		memset(map, 0, n * sizeof *map);
+	return map[i % ENTRIES_AT_ONCE];
+}
+
+/* The instruction or the constant that a slot has at a snapshot; 0 if it is the same as at the start of the trace. */
+static uint32_t ref_in_slot(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s, unsigned slot)
+{
+	uint32_t map[ENTRIES_AT_ONCE];
 
 	for (uint32_t i = 0; i < s->entries; i++) {
-		const uint32_t left = s->entries - i, n = left < READ_AT_ONCE ? left : READ_AT_ONCE;
+		const uint32_t entry = entry_at(v, t, s, map, i);
 
-		if (i % READ_AT_ONCE == 0 && !pf_luajit_read(v, map, t->map + ((uint64_t)s->map + i) * sizeof *map, n * sizeof *map))
-			break;
-		if (map[i % READ_AT_ONCE] >> 24 == slot)
-			return number_of(v, t, map[i % READ_AT_ONCE] & 0xffff, slot);
+		if (entry >> 24 == slot)
+			return entry & 0xffff;
 	}
-	return unchanged;
+	return 0;
+}
+
+static struct number number_in_slot(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s, unsigned slot)
+{
+	/* The first snapshot has no slots yet. */
+	const struct number unchanged = {.known = s->map == 0 || slot < s->slots, .of = AT_START};
+	const uint32_t ref = ref_in_slot(v, t, s, slot);
+
+	return ref ? number_of(v, t, ref, slot) : unchanged;
+}
+
+static int is_value(unsigned op)
+{
+	return (op >= PRIMITIVE && op <= INTEGER) || op == NUMBER;
+}
+
+/* Has a variable one constant at the first snapshot and another one at the next? Otherwise the code has not gone round a loop without
+ * an index between them: there would be a test of the loop's condition, with a snapshot. */
+static int constant_changes(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s, const struct pf_snapshot *next)
+{
+	uint32_t map[ENTRIES_AT_ONCE];
+
+	for (uint32_t i = 0; i < next->entries; i++) {
+		const uint32_t entry = entry_at(v, t, next, map, i), then = entry & 0xffff, slot = entry >> 24;
+		uint32_t first;
+
+		if (slot < s->base || then >= PF_TRACE_IR_BIAS || then < t->ir_low)
+			continue;
+		first = ref_in_slot(v, t, s, slot);
+		if (first != then && first < PF_TRACE_IR_BIAS && first >= t->ir_low &&
+		    is_value(pf_trace_ir_op(pf_luajit_word(v, t->ir + (uint64_t)then * PF_TRACE_IR_SIZE))) &&
+		    is_value(pf_trace_ir_op(pf_luajit_word(v, t->ir + (uint64_t)first * PF_TRACE_IR_SIZE))))
+			return 1;
+	}
+	return 0;
 }
 
 /* The operands of the comparison that ends an iteration, which a snapshot is for: one of them is the next index. */
@@ -178,7 +222,7 @@ int pf_trace_goes_round(const struct pf_luajit_view *v, const struct pf_trace *t
 		const uint64_t begin = pf_trace_target(at, code), end = at + PF_LUAJIT_INSTRUCTION;
 		const int inside = (s->pc >= begin && s->pc < end) || (starts_at_comparison && s->pc == end);
 		const uint64_t from = s->pc == end ? begin : s->pc;
-		double rounds = inside && from > to;
+		double rounds = inside && (from > to || (next->ref > s->ref && constant_changes(v, t, s, next)));
 
 		if ((op != v->l->op_jump && !pf_trace_is_loop(v->l, code)) || begin > to || begin <= f->code)
 			continue;

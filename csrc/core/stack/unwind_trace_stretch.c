@@ -73,53 +73,51 @@ static int function_of(const struct pf_luajit_view *v, const struct pf_trace *t,
 	return s->pc && pf_trace_function_at(v, t, &slots, base, s, f);
 }
 
-/* How much the functions that are inner to a level do before they return to it. */
-static enum pf_trace_work work_before_return(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, const struct pf_snapshot *s,
-					     const struct levels *levels, unsigned level)
-{
-	enum pf_trace_work most = PF_TRACE_NO_WORK;
-	struct pf_luajit_function f;
-	struct pf_snapshot at = *s;
-
-	for (unsigned i = 0; i < level; i++) {
-		enum pf_trace_work work;
-
-		at.base = levels->at[i].base;
-		at.pc = levels->at[i].pc;
-		if (levels->at[i].vararg || !function_of(v, t, base, &at, &f))
-			continue;
-		work = pf_trace_work_between(v, &f, at.pc, 0);
-		most = work > most ? work : most;
-	}
-	return most;
-}
-
-/* The code returns to the function of a level, and continues there up to the next snapshot or to a call. If only the inner or only
- * the outer functions do anything that takes time, the stretch is theirs. */
+/* The code returns to the function of a level, and continues there up to the next snapshot or to a call. The stretch belongs to the
+ * outermost of these functions that does anything which takes time, or a lot if an inner one does a lot. Returns 0 if that is the
+ * innermost one. */
 static int place_after_return(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, uint32_t k, const struct levels *here,
 			      unsigned level, const struct pf_snapshot *next, struct pf_trace_place *place)
 {
+	enum pf_trace_work most = PF_TRACE_NO_WORK;
 	struct pf_luajit_function f;
 	struct pf_snapshot s = place->s;
-	enum pf_trace_work inner, outer = PF_TRACE_WORK;
+	struct pf_trace_place found = {.code = 0};
 
 	while (level < here->n && here->at[level].vararg)
 		level++;
 	if (level >= here->n)
 		return 0;
-	s.base = here->at[level].base;
-	s.pc = here->at[level].pc;
-	if (!function_of(v, t, base, &s, &f))
+	for (unsigned i = 0; i <= level; i++) {
+		struct pf_trace_walk w = {.found = 1};
+
+		s.base = here->at[i].base;
+		s.pc = here->at[i].pc;
+		if (here->at[i].vararg || !function_of(v, t, base, &s, &f)) {
+			if (i == level)
+				return 0;
+			continue;
+		}
+		if (i < level)
+			w = pf_trace_walk_branches(v, t, &f, k, &s, PF_TRACE_AT_RETURN, 0);
+		else if (next->base != s.base)
+			w.work = PF_TRACE_WORK;
+		else if (s.pc != next->pc)
+			w = pf_trace_walk_to_next(v, t, &f, k, &s, next);
+		if (!w.found)
+			w.work = PF_TRACE_WORK;
+		if (w.work == PF_TRACE_NO_WORK || (w.work == PF_TRACE_LITTLE_WORK && most == PF_TRACE_WORK))
+			continue;
+		found.s = s;
+		found.lines = i < level ? w.stretch.all : pf_trace_lines(v, t, &f, k, &s).all;
+		if (i > 0 && most > PF_TRACE_NO_WORK)
+			pf_trace_widen(&found.lines, pf_luajit_line(v, &f, s.pc));
+		most = w.work > most ? w.work : most;
+	}
+	if (!found.lines.first || found.s.base == here->at[0].base)
 		return 0;
-	if (next->base == s.base)
-		outer = pf_trace_work_between(v, &f, s.pc, next->pc);
-	inner = work_before_return(v, t, base, &place->s, here, level);
-	if (outer == PF_TRACE_NO_WORK || (inner == PF_TRACE_WORK && outer == PF_TRACE_LITTLE_WORK))
-		return 0;
-	place->lines = pf_trace_lines(v, t, &f, k, &s).all;
-	if (inner > PF_TRACE_NO_WORK)
-		pf_trace_widen(&place->lines, pf_luajit_line(v, &f, s.pc));
-	place->s = s;
+	place->s = found.s;
+	place->lines = found.lines;
 	return 1;
 }
 
@@ -186,7 +184,7 @@ static struct pf_luajit_lines calls_of(const struct pf_luajit_view *v, const str
 	struct pf_trace_loop loop;
 
 	if (leaves)
-		return pf_trace_walk_to_return(v, t, f, k, s).stretch.calls;
+		return pf_trace_walk_branches(v, t, f, k, s, PF_TRACE_AT_RETURN, 0).stretch.calls;
 	if (s->pc == next->pc && !pf_trace_goes_round(v, t, f, s, next, s->pc, &loop))
 		return none;
 	return pf_trace_lines(v, t, f, k, s).calls;
@@ -225,16 +223,20 @@ static unsigned call_after_return(const struct pf_luajit_view *v, const struct p
 }
 
 /* The code enters functions: the n innermost ones of the next snapshot. The place is the outermost function that calls before it enters the
- * next one. Returns 0 if none calls. */
-static int call_before_entry(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, const struct levels *there, unsigned n,
-			     const struct pf_snapshot *next, struct pf_trace_place *place)
+ * next one. An entered function that calls may not be there any more, after a tail call; then the place is the line that entered it. Returns 0
+ * if none calls. */
+static int call_before_entry(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, uint32_t k, const struct levels *there,
+			     unsigned n, const struct pf_snapshot *next, struct pf_trace_place *place)
 {
 	struct pf_snapshot s = *next;
 	struct pf_luajit_function f;
 	struct pf_trace_loop loop;
+	uint32_t entry = 0; /* the line that enters the outermost of the functions */
 
 	for (unsigned i = n + 1; i-- > 0;) {
 		const uint64_t to = i ? there->at[i].pc - PF_LUAJIT_INSTRUCTION : next->pc;
+
+		struct pf_trace_walk w;
 
 		s.base = there->at[i].base;
 		s.pc = there->at[i].pc;
@@ -242,9 +244,17 @@ static int call_before_entry(const struct pf_luajit_view *v, const struct pf_tra
 			continue;
 		if (!function_of(v, t, base, &s, &f))
 			return 1;
-		s.pc = i == n ? place->s.pc : f.code + PF_LUAJIT_INSTRUCTION;
-		if (!pf_trace_calls_between(v, &f, s.pc, to).first && (i < n || !pf_trace_goes_round(v, t, &f, &place->s, next, to, &loop)))
+		s.pc = f.code + PF_LUAJIT_INSTRUCTION;
+		if (i == n)
+			entry = pf_luajit_line(v, &f, to + PF_LUAJIT_INSTRUCTION);
+		w = i == 0 && s.pc != to ? pf_trace_walk_to_next(v, t, &f, k, &s, next)
+					 : pf_trace_walk_branches(v, t, &f, k, i == n ? &place->s : &s, PF_TRACE_AT, to);
+		if (w.found && !w.stretch.calls.first && (i < n || !pf_trace_goes_round(v, t, &f, &place->s, next, to, &loop)))
 			continue;
+		if (i < n && pf_trace_may_tail_call(v, t)) {
+			place->lines.first = place->lines.last = entry;
+			return entry != 0;
+		}
 		if (i < n)
 			place->s = s;
 		return 1;
@@ -263,7 +273,7 @@ void pf_trace_place_of_call(const struct pf_luajit_view *v, const struct pf_trac
 	level = leave_ended(v, t, base, &place->s, &next, &here, &there, leave_different(&here, &there));
 	for (unsigned i = 0; i < 2; i++) {
 		if (level ? call_after_return(v, t, base, k, &here, level, &next, place)
-			  : there.n <= here.n || call_before_entry(v, t, base, &there, there.n - here.n, &next, place))
+			  : there.n <= here.n || call_before_entry(v, t, base, k, &there, there.n - here.n, &next, place))
 			return;
 		v->memo->operators = PF_TRACE_OPERATORS; /* something calls */
 	}

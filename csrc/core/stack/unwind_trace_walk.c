@@ -246,7 +246,7 @@ static struct step step_from(const struct pf_luajit_view *v, const struct pf_lua
 	return s;
 }
 
-/* Follow all paths that go through the first and the last instruction only once. `follow` does not find the way out of a loop whose only
+/* Follow all paths that go through the last instruction only once. `follow` does not find the way out of a loop whose only
  * exit is a jump that it does not take, such as one to the start of an outer loop. */
 static struct pf_trace_walk follow_all(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, enum pf_trace_stop how,
 				       uint64_t to)
@@ -293,7 +293,7 @@ static struct pf_trace_walk follow_all(const struct pf_luajit_view *v, const str
 			s = step_from(v, f, &codes, at, how, to);
 			leads = s.ends;
 			for (unsigned j = 0; j < 2; j++)
-				leads |= s.to[j] && s.to[j] != from && has(&leading, (s.to[j] - f->code) / PF_LUAJIT_INSTRUCTION);
+				leads |= s.to[j] && has(&leading, (s.to[j] - f->code) / PF_LUAJIT_INSTRUCTION);
 			if (!leads || !include(&leading, i))
 				continue;
 			again = 1;
@@ -328,20 +328,4 @@ struct pf_trace_walk pf_trace_walk_to_jump(const struct pf_luajit_view *v, const
 			return follow(v, f, from, PF_TRACE_AFTER_JUMP_TO, to, back, n > (int)more ? (unsigned)n - more - 1 : 0, beyond);
 	}
 	return follow_all(v, f, from, PF_TRACE_AFTER_JUMP_TO, to);
-}
-
-struct pf_luajit_lines pf_trace_calls_between(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, uint64_t to)
-{
-	const struct pf_luajit_lines none = {0, 0};
-
-	return from != to ? pf_trace_walk(v, f, from, to ? PF_TRACE_AT : PF_TRACE_AT_RETURN, to).stretch.calls : none;
-}
-
-enum pf_trace_work pf_trace_work_between(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, uint64_t to)
-{
-	struct pf_trace_walk w = {.found = 1, .work = PF_TRACE_NO_WORK};
-
-	if (from != to)
-		w = pf_trace_walk(v, f, from, to ? PF_TRACE_AT : PF_TRACE_AT_RETURN, to);
-	return w.found ? w.work : PF_TRACE_WORK;
 }
