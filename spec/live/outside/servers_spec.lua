@@ -76,7 +76,7 @@ describe("the profile of a program that embeds Lua", function()
     works(pid, 10)
     local p = assert(perf.profiler { pid = pid, freq = 2000 })
     assert(p:start())
-    works(pid, 50)
+    works(pid, 110)
     local prof = assert(p:stop())
     p:close()
     local text = profiling.text(prof)
@@ -93,7 +93,8 @@ describe("the profile of a program that embeds Lua", function()
       end
     end
     assert.is_true(sums[3] + sums[9] > 0.9 * profiling.sum(prof), text)
-    assert.is_true(sums[3] > 2 * sums[9] and sums[3] < 5 * sums[9], text)
+    -- Some 2,000 samples: the ratio of chance alone is within 20 % of 3 in all but one of 10,000 runs.
+    assert.is_true(sums[3] > 2.4 * sums[9] and sums[3] < 3.6 * sums[9], text)
   end
 
   it("redis-server, which has Lua 5.1 in itself", function()
