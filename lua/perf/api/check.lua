@@ -60,6 +60,11 @@ function M.path(v)
   if v:find("\0", 1, true) then return "a path has no zero bytes" end
 end
 
+-- Check that a string can be an event's filter: returns the mistake as text, or nil.
+function M.filter(v)
+  if v:find("\0", 1, true) then return "a filter has no zero bytes" end
+end
+
 -- Check one of an option's possible strings: returns the mistake as text, or nil.
 local function wrong_string(option, v, noun)
   if option.oneof[v] then return nil end
@@ -181,11 +186,12 @@ function M.options(declared, checks, prefix)
     if not list then make() end
     local given = opts == nil and not needed and {} or opts
     if type(given) ~= "table" or argument.is_perf(given) then
-      return ("table of options expected, got %s"):format(argument.kind(opts))
+      return (prefix and ("option '%s': "):format(prefix:sub(1, -2)) or "")
+        .. ("table of options expected, got %s"):format(argument.kind(opts))
     end
     if is_right(given) then return nil end
     for name in pairs_of(given) do
-      if not known[name] then return M.unknown(name, known) end
+      if not known[name] then return (prefix and ("option '%s': "):format(prefix:sub(1, -2)) or "") .. M.unknown(name, known) end
     end
     for _, option in ipairs(list) do
       local name = option.row[1]
@@ -205,7 +211,7 @@ function M.options(declared, checks, prefix)
 
   return function(opts, position)
     local wrong = mistake(opts)
-    if wrong and position == 1 then argument.check_dot(opts) end
+    if wrong and position == 1 and not prefix then argument.check_dot(opts) end
     if wrong and method then argument.raise_in_method(method, wrong, position) end
     if wrong then argument.raise(wrong, position) end
     local given = opts or {}

@@ -46,21 +46,22 @@ local function name_of(info)
   return name or info.name ~= "?" and info.name or nil
 end
 
--- The position at which the library was called, "FILE:LINE: " or ""; the name of the called function; and whether it is a method.
+-- The position at which the library was called, "FILE:LINE: " or ""; the name of the called function; whether it is a method;
+-- and the function.
 local function call_site()
-  local level, where, name, method = 3, "", nil, false
+  local level, where, name, method, func = 3, "", nil, false, nil
   while root do
     local info = debug.getinfo(level, "Slnf")
     if not info then break end
     if is_ours(info.source) then
-      name, method = name_of(info), info.namewhat == "method"
+      name, method, func = name_of(info), info.namewhat == "method", info.func
     elseif info.what ~= "C" and info.currentline > 0 then
       where = ("%s:%d: "):format(info.short_src, info.currentline)
       break
     end
     level = level + 1
   end
-  return where, name, method
+  return where, name, method, func
 end
 
 local kinds = { table = true, ["function"] = true, userdata = true, thread = true, cdata = true }
@@ -68,6 +69,7 @@ local kinds = { table = true, ["function"] = true, userdata = true, thread = tru
 -- A message without the addresses ("table: 0x55d23b3eb270"), zero bytes and very long texts of the values that it shows.
 local function plain(message)
   message = brief(message):gsub("%f[%a](%a+): 0x%x+", function(kind) return kinds[kind] and kind end)
+  message = message:gsub("file %(0x%x+%)", "file")
   return (message:gsub("%z", "\\0"))
 end
 
@@ -88,7 +90,10 @@ end
 
 -- Raise the error that a function of perf was called with a colon.
 function M.raise_colon()
-  local where, called = call_site()
+  local where, called, _, func = call_site()
+  for name, module in pairs_of(loaded "perf") do
+    if type(module) == "table" and key_of(module, func) then called = name .. "." .. called end
+  end
   error(("%scall perf.%s with '.', not ':'"):format(where, called or "NAME"), 0)
 end
 

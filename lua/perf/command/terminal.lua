@@ -4,9 +4,10 @@ local core = require "perf.core"
 
 local M = {}
 
--- An error of a module as a message for the user: without the position in the source and the argument's number.
+-- An error of a module as a message for the user: without the position in the source, the argument's number, and the option with
+-- the events, which the user gave as -e.
 function M.plain(err)
-  return (argument.why(err):gsub("^%S+%.lua:%d+: ", ""))
+  return (argument.why(err):gsub("^%S+%.lua:%d+: ", ""):gsub("^option 'events': ", ""))
 end
 
 -- Write "luaperf: ..." to stderr.

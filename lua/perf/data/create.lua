@@ -55,7 +55,7 @@ local function check(opts)
     if opts[name] ~= nil then features[name] = opts[name] end
   end
   local list = opts.events or opts.attrs
-  if type(list) == "string" then list = late("perf.names").split(list) end
+  if type(list) == "string" then list = argument.call_as_argument(2, "", late("perf.names").split, list) end
   if type(list) ~= "table" then bad("events: a list expected, got %s", type(list)) end
   for i, e in ipairs(list) do
     local event, message, code = event_of(e, i)

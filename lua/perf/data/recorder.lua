@@ -32,7 +32,8 @@ local try, try_as, refuse, catch = attempt.try, attempt.try_as, attempt.refuse, 
 local EVERYONE = -1 -- the kernel's pid for every process, on each CPU
 local TICK = 0.1 -- seconds between two reads of rings that are not half full
 
-local check_options = checks.options("perf.record", { output = checks.path, switch_output = rotation.wrong,
+local check_options = checks.options("perf.record", { output = checks.path, filter = checks.filter,
+switch_output = rotation.wrong,
 during = function(words)
   for i = 1, math.max(#words, 1) do
     if type(words[i]) ~= "string" or words[i]:find("%z") then return "array of words expected" end
@@ -79,13 +80,13 @@ local function resolve(events)
     end
     return {{label = probe.label .. (probe.exclude_kernel and ":u" or ""), attrs = attrs}}
   end
-  if type(events) == "string" then events = names.split(events) end
+  if type(events) == "string" then events = argument.call_as_argument(2, "option 'events': ", names.split, events) end
   if type(events) ~= "table" then bad(2, "option 'events': a list expected, got %s", type(events)) end
   if events.type ~= nil or events.event ~= nil then events = {events} end
   local wrong = names.list_mistake(events)
   if wrong then bad(2, "option 'events': %s", wrong) end
   if #events == 0 then bad(2, "option 'events': none given") end
-  return names.resolve_list(events)
+  return argument.call_as_argument(2, "option 'events': ", names.resolve_list, events)
 end
 
 local registers = {x86_64 = 0xff0fff, aarch64 = 0x1ffffffff} -- all registers of user code except segments
@@ -202,7 +203,7 @@ function Session:open_one(entry, tid, cpu)
   if self.leader_of[cpu] then
     try_as(entry.name, ev:set_output(self.leader_of[cpu]))
   else
-    try(ev:map{pages = self.opts.pages})
+    try(argument.call_as_argument(2, "", ev.map, ev, {pages = self.opts.pages}))
     self.leaders[#self.leaders + 1], self.leader_of[cpu] = ev, ev
   end
   return ev

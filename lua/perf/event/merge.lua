@@ -123,7 +123,8 @@ end
 -- Check a timeout, with the same messages as Event's methods.
 function M.check_timeout(timeout, method)
   if timeout ~= nil and not (type(timeout) == "number" and timeout >= 0) then
-    argument.raise_in_method(method, "a timeout is 0 or more seconds, got " .. tostring(timeout), 2)
+    argument.raise_in_method(method, "a timeout is 0 or more seconds, got "
+      .. (type(timeout) == "number" and timeout or type(timeout)), 2)
   end
 end
 

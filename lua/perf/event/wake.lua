@@ -11,7 +11,7 @@ local M = {}
 -- @since 0.2.0
 function M.wake(fd)
   if type(fd) ~= "number" or fd ~= math.floor(fd) or fd < 0 or fd >= 2 ^ 31 then
-    argument.raise("descriptor expected, got " .. tostring(fd))
+    argument.raise("descriptor expected, got " .. (type(fd) == "number" and fd or type(fd)))
   end
   return core.wake(fd)
 end

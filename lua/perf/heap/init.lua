@@ -17,6 +17,7 @@ local html = require "perf.heap.html"
 local json = require "perf.base.json"
 local report = require "perf.heap.report"
 local rows = require "perf.heap.rows"
+local strict = require "perf.api.strict"
 
 local M = {}
 
@@ -49,6 +50,8 @@ local function wait(heap, milliseconds)
   return ok, message, code
 end
 
+local missing = strict.missing "Heap"
+
 local results = { sums = true, total = true, objects = true, garbage = true, exact = true }
 
 -- The first use of a result waits for it.
@@ -58,7 +61,9 @@ function Heap.__index(heap, name)
     if not ok then argument.raise(message, 0) end
     return rawget(heap, name)
   end
-  return Heap[name]
+  local method = rawget(Heap, name)
+  if method == nil then method = missing(heap, name, 1) end -- not a tail call, which would not count as a level
+  return method
 end
 
 -- The snapshot, for a method; it raises if the Heap is closed.

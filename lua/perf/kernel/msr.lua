@@ -75,7 +75,7 @@ end
 -- @tparam integer register its number (address)
 -- @treturn integer its 64 bits @fails "EIO" if the CPU does not have the register
 function Msr:read(register)
-  local value, message, code = self.device:read(register)
+  local value, message, code = argument.call_as_method("read", self.device.read, self.device, register)
   if value ~= nil then return value end
   return explained(("%s: %s"):format(self.path, message), code, read_hint(code))
 end

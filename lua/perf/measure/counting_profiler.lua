@@ -62,7 +62,8 @@ local function gather(kind, list, opts, fallback)
   local target = { pid = opts.pid, cpu = opts.cpu, cgroup = opts.cgroup, inherit = opts.inherit }
   local rows, slots, specs = {}, 0, {}
   -- Resolve all names first: an unknown one raises, before any event is open.
-  for i, event in ipairs(list) do specs[i] = { names.resolve(event) } end
+  local what = fallback and "" or "option 'events': " -- without that option they are the profiler's own
+  for i, event in ipairs(list) do specs[i] = { argument.call_as_argument(1, what, names.resolve, event) } end
   for i, event in ipairs(list) do
     local spec, message, code = specs[i][1], specs[i][2], specs[i][3]
     local events
@@ -99,7 +100,7 @@ end
 local function listed(opts, all)
   local list = opts.events
   if list == nil then return all(), true end
-  if type(list) == "string" then list = kernel_group.events_of(list) end
+  if type(list) == "string" then list = argument.call_as_argument(1, "option 'events': ", kernel_group.events_of, list) end
   local wrong = late "perf.names".list_mistake(list)
   if wrong then argument.raise("option 'events': " .. wrong) end
   if #list == 0 then argument.raise("option 'events': the list has no event") end

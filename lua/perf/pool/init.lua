@@ -160,7 +160,8 @@ function M.pool(options)
   local size = options.size or #(cpus or assert(core.allowed_cpus()))
   local events, tracer = events_of(options.events), tracer_of(options.tracer)
   if events then
-    local set, message, code = measure.lookup(events) -- reports errors here rather than in the threads
+    -- Errors are reported here rather than in the threads.
+    local set, message, code = argument.call_as_argument(1, "option 'events': ", measure.lookup, events)
     if not set then return nil, message, code end
   end
   local room, refused, errno = has_descriptors(size)

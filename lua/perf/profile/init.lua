@@ -39,7 +39,7 @@ local function wrong_pid(v)
   end
 end
 
-local check_options = checks.options("perf.profiler", { pid = wrong_pid })
+local check_options = checks.options("perf.profiler", { pid = wrong_pid, filter = checks.filter })
 
 -- Profiler ------------------------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ local extension = require "perf.base.optional"
 local checks = require "perf.api.check"
 local late = require "perf.base.late"
 local printed = require "perf.base.printed"
+local strict = require "perf.api.strict"
 local ext = extension.load("tracefields", "libtraceevent", "libtraceevent-dev", "perf.record.tracefields")
 local core = require "perf.core"
 local host = require "perf.kernel.host"
@@ -56,6 +57,7 @@ function M.parse(text, opts)
     local fields = class.__index.fields
     function class.__index.fields(...) return printed.rows(argument.call_as_method("fields", fields, ...)) end
     class.__tostring = text_of
+    strict.class(class.__index, "TraceFormat")
   end
   return format
 end

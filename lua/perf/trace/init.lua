@@ -230,7 +230,7 @@ end
 
 -- (Lua 5.1 gives a function with `...` a local `arg`, which would hide a parameter of that name.)
 local function bracket(self, place, name, opts, fn, ...)
-  if type(self) ~= "table" or not argument.is_callable(fn) then argument.check_object(self, Tracer, "Tracer", "span") end
+  argument.check_object(self, Tracer, "Tracer", "span")
   argument.check_callable(fn, place, "span")
   local span = self:start(name, opts)
   local key = coroutine.running() or MAIN

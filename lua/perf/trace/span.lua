@@ -95,7 +95,7 @@ end
 -- @treturn Span the span
 -- @raise for a value of another type
 function Span:set_attribute(key, v)
-  if type(self) ~= "table" or self.duration or not self.tracer then return check(self, "set_attribute") end
+  if getmetatable(self) ~= Span or self.duration then return check(self, "set_attribute") end
   check_type(key, "string", 1)
   if v == nil then
     put(self, key, nil)

@@ -48,7 +48,7 @@ describe("a wrong option", function()
       raises("option 'timeout': a number from 0 expected", function() perf.exporter.otlp { timeout = v } end)
     end
     raises("to 'otlp' (unknown option 'url')", function() perf.exporter.otlp { url = "x" } end)
-    raises("to 'otlp' (unknown option 'cert'; did you mean 'certificate'?)",
+    raises("to 'otlp' (option 'tls': unknown option 'cert'; did you mean 'certificate'?)",
       function() perf.exporter.otlp { tls = { cert = "x" } } end)
     raises("to 'zipkin' (option 'endpoint': 'ftp://x' is not an http or https URL",
       function() perf.exporter.zipkin { endpoint = "ftp://x" } end)

@@ -55,7 +55,7 @@ describe("declared options", function()
     assert.same({ spans = 9 }, check({ limits = {} }, 2).limits)
     assert.is_true(check({ limits = true }, 2).limits)
     says("option 'limits': table or boolean expected, got number", { limits = 1 })
-    says("unknown option 'span'; did you mean 'spans'?", { limits = { span = 1 } })
+    says("option 'limits': unknown option 'span'; did you mean 'spans'?", { limits = { span = 1 } })
     says("option 'limits.spans': whole number expected, got 0.5", { limits = { spans = 0.5 } })
   end)
 

@@ -154,6 +154,59 @@ describe("the message about a wrong argument", function()
     end
   end)
 
+  -- The story: every public function was called with values of each type. These messages named an inner function or another
+  -- argument, did not name the option, or showed a line of the library.
+  it("names what was called, the argument and the option", function()
+    requires { perf_open = "user" }
+    local tracer = perf.tracer { service = "x", exporter = false, events = false }
+    local span = tracer:start "x"
+    local prof = perf.profile({ event = "page-faults:u", period = 1 }, function() end)
+    local failing = setmetatable({}, { __tostring = function() error "printed" end })
+    local group = perf.group { "dummy" }
+    for wanted, fn in pairs {
+      ["#2 to 'record' (option 'events': nosuch: unknown event"] = function() perf.record({ "true" }, { events = "nosuch" }) end,
+      ["#2 to 'record' (option 'events': empty event name"] = function() perf.record({ "true" }, { events = "" }) end,
+      ["#2 to 'record' (option 'filter': a filter has no zero bytes)"] = function()
+        perf.record({ "true" }, { filter = "a\0" })
+      end,
+      ["#1 to 'profiler' (option 'filter': a filter has no zero bytes)"] = function() perf.profiler { filter = "a\0" } end,
+      ["#1 to 'pool' (option 'events': nosuch: unknown event"] = function() perf.pool { events = "nosuch" } end,
+      ["#1 to 'software_profiler' (option 'events': nosuch: unknown event"] = function()
+        perf.software_profiler { events = "nosuch" }
+      end,
+      ["#2 to 'create' (empty event name"] = function() perf.data.create("/dev/null", { events = "" }) end,
+      ["#1 to 'tracer' (option 'metrics': unknown option 'x')"] = function() perf.tracer { metrics = { x = 1 } } end,
+      ["#1 to 'tracer' (option 'metrics': table of options expected, got the module perf)"] = function()
+        perf.tracer { metrics = perf }
+      end,
+      ["call perf.exporter.otlp with '.', not ':'"] = function() perf.exporter.otlp(perf) end,
+      ["#1 to 'callers' (string expected, got nil)"] = function() prof:callers() end,
+      ["#1 to 'annotate' (string expected, got number)"] = function() prof:annotate(1) end,
+      ["#1 to 'poll' (a timeout is 0 or more seconds, got table)"] = function() group:poll(failing) end,
+      ["#1 to 'wake' (descriptor expected, got table)"] = function() perf.wake(failing) end,
+      ["unknown cache 'file'"] = function() perf.hardware_cache(io.stdout) end,
+      ["#1 to 'span' (Tracer expected, got table)"] = function() tracer.span({}, "x", print) end,
+      ["#1 to 'set_attribute' (Span expected, got table)"] = function() span.set_attribute(perf, "x", 1) end,
+    } do
+      local ok, message = pcall(fn)
+      assert.is_false(ok, wanted)
+      assert.truthy(tostring(message):find(wanted, 1, true), wanted .. ": " .. tostring(message))
+      assert.matches("^[^\n]*printed_spec%.lua:%d+: ", message)
+    end
+    group:close()
+  end)
+
+  it("suggests names of Heaps and Differences too", function()
+    requires { heap = true, perf_open = "user" }
+    local heap = perf.heap()
+    local prof = perf.profile({ event = "page-faults:u", period = 1 }, function() end)
+    assert.has_error(function() return heap.tpes end)
+    assert.has_error(function() return prof:diff(prof).flamegrph end)
+    assert.is_nil(heap.something)
+    heap:close()
+    assert.is_nil(rawget(heap, "snapshot"))
+  end)
+
   it("has the method's name and the caller's line", function()
     local tracer = perf.tracer { service = "x", exporter = false, events = false }
     local span = tracer:start "x"

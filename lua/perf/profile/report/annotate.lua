@@ -91,7 +91,9 @@ local check = checks.options "Profile:annotate"
 -- be read
 -- @since 0.2.0
 function M.annotate(prof, file, opts)
-  if file ~= nil then argument.check_type(file, "string", 2, "annotate") end
+  if file ~= nil and type(file) ~= "string" then
+    argument.raise_in_method("annotate", "string expected, got " .. type(file), 2)
+  end
   opts = check(opts, 3)
   local files, sum = weights_of(prof)
   local found, why = find(files, file)

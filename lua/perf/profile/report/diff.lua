@@ -5,6 +5,7 @@ local argument = require "perf.base.argument"
 local format = require "perf.base.format"
 local late = require "perf.base.late"
 local printed = require "perf.base.printed"
+local strict = require "perf.api.strict"
 local text = require "perf.profile.report.frame_names"
 local top = require "perf.profile.report.top"
 
@@ -15,6 +16,7 @@ local M = {}
 -- @type Difference
 local Difference = {}
 Difference.__index = Difference
+strict.class(Difference, "Difference")
 
 -- Join the rows of two tables by name, the largest change first.
 -- @param measure "" or "_share": which of a row's numbers change

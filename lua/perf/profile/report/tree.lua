@@ -128,7 +128,7 @@ end
 
 -- The tree from the outermost frame of a function in each stack to one end of the stack: each sample counts once.
 local function from_function(prof, method, name, opts)
-  argument.check_type(name, "string", 2, method)
+  if type(name) ~= "string" then argument.raise_in_method(method, "string expected, got " .. type(name), 2) end
   local is = memo(matcher(name))
   local root, child_of = grow(name)
   local sum, self, matched, seen = 0, 0, {}, {}
