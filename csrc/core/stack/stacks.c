@@ -259,14 +259,36 @@ uint32_t pf_stacks_child(struct pf_stacks *s, uint32_t parent, uint32_t frame)
 	return i;
 }
 
+/* Two stacks in a row mostly have the same outer frames: those nodes are found without the hash table. */
 uint32_t pf_stacks_path(struct pf_stacks *s, uint32_t parent, const uint32_t *frames, unsigned n)
 {
-	while (n-- > 0) {
-		parent = pf_stacks_child(s, parent, frames[n]);
-		if (!parent)
-			break;
+	uint32_t at = s->path, node;
+	unsigned left = n > s->path_n ? n - s->path_n : 0; /* frames whose nodes are not known yet */
+
+	for (unsigned more = s->path_n; more > n; more--)
+		at = pf_stacks_node_at(s, at)->parent;
+	node = at;
+	for (unsigned i = left; i < n; i++) {
+		const struct pf_node *known = pf_stacks_node_at(s, at);
+
+		at = known->parent;
+		if (known->frame != frames[i]) {
+			node = at;
+			left = i + 1;
+		}
 	}
-	return parent;
+	if (at != parent) {
+		node = parent;
+		left = n;
+	}
+	while (left-- > 0) {
+		node = pf_stacks_child(s, node, frames[left]);
+		if (!node)
+			return 0;
+	}
+	s->path = node;
+	s->path_n = n;
+	return node;
 }
 
 int pf_stacks_add(struct pf_stacks *s, uint32_t node, uint64_t weight, uint64_t count)
