@@ -6,77 +6,100 @@
 -- Errors: a programmer's mistake raises an error; a refusal of the machine returns nil, message, code, where code is the errno's
 -- symbol. `perf.measure`, whose results are the function's, raises instead. `perf._VERSION` is the version, such as "0.1.0".
 -- @module perf
--- Only what measuring needs is loaded at once. The other names are stubs, which load their module when they are first used.
+-- Only what measuring needs is loaded at once. The other names are stubs: each loads its module when it is first used, and is
+-- replaced by the function that it stands for.
 local names = require "perf.api.names"
 local argument = require "perf.base.argument"
 local late = require "perf.base.late"
+local pairs_of = require "perf.base.pairs"
 local reclaim = require "perf.base.reclaim"
 require "perf.base.core"
 require "perf.measure"
 
 local perf = { _VERSION = require "perf.version" }
 
-local is_stub = {} -- the functions that are stubs
+local homes, stubs = {}, {} -- the name of a function -> its module, its stub
 
 -- Functions that return what the machine refuses: also if it has no descriptor left to load them.
 local OPENING = { open = true, group = true, set = true }
 
-local function first_use(module, name)
-  if OPENING[name] and type(package.loaded[module]) ~= "table" then
+local function first_use(name)
+  if OPENING[name] and type(package.loaded[homes[name]]) ~= "table" then
     local message, code = reclaim.make_room()
     if code then return nil, "perf_event_open: " .. message:gsub("^.*: ", ""), code end
   end
-  local fn = late(module)[name]
-  if is_stub[rawget(perf, name)] then perf[name] = fn end
+  local fn = late(homes[name])[name]
+  if rawget(perf, name) == stubs[name] then perf[name] = fn end
   return fn
 end
 
-local modules = {} -- the modules perf.NAME, and the tables that stand for them -> their rows of the names
-
--- "perf.data: open, create", for a REPL.
-local function print_module(module)
-  local row = modules[module]
-  return ("perf.%s: %s"):format(row[3], (row[2]:gsub(" ", ", ")))
+-- perf.NAME is a function of a module that is loaded at the first call.
+local function add_function(module, name)
+  local function stub(...)
+    local fn, message, code = first_use(name)
+    if not fn then return nil, message, code end
+    return fn(...)
+  end
+  homes[name], stubs[name], perf[name] = module, stub, stub
 end
 
-local printed = { __tostring = print_module }
+-- The text that a REPL prints for a module: "perf.data: open, create".
+local function text_of(name, functions) return ("perf.%s: %s"):format(name, (functions:gsub(" ", ", "))) end
 
-local function add_module(module, row)
-  modules[module], perf[row[3]] = row, module
-  return getmetatable(module) and module or setmetatable(module, printed)
+local function print_module(module) return getmetatable(module).text end
+
+local function printed(module, text)
+  return getmetatable(module) and module or setmetatable(module, { text = text, __tostring = print_module })
 end
 
--- The module that a stub stands for, which replaces it in perf. A program may have kept the stub: its fields are those of the
--- module.
-local function module_of(stub)
-  local row = modules[stub]
-  local module = late("perf." .. row[1])
-  return rawget(perf, row[3]) == stub and add_module(module, row) or module
+-- perf.NAME is a module that is loaded when it is first used. A program may keep the stub, keep its functions, or replace them
+-- (with functions that call the kept ones). So after the module is loaded, the stub has no fields: reading and assigning its
+-- fields goes to the module. A kept function is the module's original one.
+-- @param meta the stub's metatable: {stub=, module=, name=, text=, kept={functions of the stub}, first={functions of the module}}
+-- @return the module
+local function use(meta)
+  if meta.first then return meta.__index end
+  local found, first, stub = printed(late(meta.module), meta.text), {}, meta.stub
+  for key in pairs_of(meta.kept) do first[key] = found[key] end
+  meta.first, meta.__index, meta.__newindex = first, found, found
+  if rawget(perf, meta.name) == stub then perf[meta.name] = found end
+  for key, fn in pairs_of(meta.kept) do
+    local own = rawget(stub, key)
+    rawset(stub, key, nil)
+    if own ~= fn then found[key] = own end
+  end
+  return found
 end
 
-local stub = { __tostring = print_module,
-  __index = function(t, key) return module_of(t)[key] end,
-  __newindex = function(t, key, value) module_of(t)[key] = value end }
+local function index(stub, key) return use(getmetatable(stub))[key] end
+local function assign(stub, key, value) use(getmetatable(stub))[key] = value end
+
+local function add_module(module, name, functions)
+  local stub, kept = {}, {}
+  local meta = { stub = stub, module = module, name = name, text = text_of(name, functions), kept = kept,
+    __index = index, __newindex = assign, __tostring = print_module }
+  for key in functions:gmatch "%S+" do
+    kept[key] = function(...)
+      use(meta)
+      return meta.first[key](...)
+    end
+    stub[key] = kept[key]
+  end
+  perf[name] = setmetatable(stub, meta)
+end
 
 for _, row in ipairs(names) do
-  local module = "perf." .. row[1]
+  local module, functions, name = "perf." .. row[1], row[2], row[3]
   local loaded = package.loaded[module]
   if type(loaded) ~= "table" then loaded = nil end
-  if row[3] then
-    add_module(loaded or setmetatable({}, stub), row)
-  else
-    for name in row[2]:gmatch "%S+" do
-      local fn = loaded and loaded[name]
-      if not fn then
-        function fn(...)
-          local first, message, code = first_use(module, name)
-          if not first then return nil, message, code end
-          return first(...)
-        end
-        is_stub[fn] = true
-      end
-      perf[name] = fn
+  if not name then
+    for key in functions:gmatch "%S+" do
+      if loaded then perf[key] = loaded[key] else add_function(module, key) end
     end
+  elseif loaded then
+    perf[name] = printed(loaded, text_of(name, functions))
+  else
+    add_module(module, name, functions)
   end
 end
 

@@ -8,8 +8,8 @@ local script = [[
 local perf, functions = require "perf", {}
 for _, group in ipairs(require "perf.api") do
   for _, row in ipairs(group) do
-    local key, place = row[1], group.name and perf[group.name] or perf
-    local name, fn = (group.name and group.name .. "." or "") .. key, place[key]
+    local name = (group.name and group.name .. "." or "") .. row[1]
+    local fn = rawget(group.name and perf[group.name] or perf, row[1])
     if type(fn) == "function" then functions[name] = fn end
   end
 end

@@ -72,10 +72,10 @@ describe("perf", function()
   it("replaces a stub at its first call, and a stub that was kept goes on working", function()
     local output = fresh [[
       local perf = require "perf"
-      local paranoid, data = perf.paranoid, perf.data
+      local paranoid, open = perf.paranoid, perf.data.open
       assert(paranoid() == perf.paranoid() and paranoid ~= perf.paranoid and paranoid() == paranoid())
       assert(perf.paranoid == require "perf.doctor.features".paranoid)
-      local open = data.open
+      local data = perf.data
       local file, message, code = perf.data.open "/nowhere/perf.data"
       assert(not file and message and code == "ENOENT")
       assert(perf.data == require "perf.data" and data ~= perf.data)
@@ -84,6 +84,20 @@ describe("perf", function()
       assert(perf.data.mine == 1 and data.mine == 1)
       perf.tally = "mine"
       assert(perf.tally == "mine")
+      io.write "done"
+    ]]
+    assert.equal("done", output)
+  end)
+
+  -- The story: the modules that are loaded at their first use were empty tables before it, so a REPL did not complete their names.
+  it("has all names for a REPL's completion before their first use", function()
+    local output = fresh [[
+      local perf = require "perf"
+      for _, row in ipairs(require "perf.api.names") do
+        local found, module = {}, row[3]
+        for name in pairs(module and perf[module] or perf) do found[name] = true end
+        for name in row[2]:gmatch "%S+" do assert(found[name], name) end
+      end
       io.write "done"
     ]]
     assert.equal("done", output)
