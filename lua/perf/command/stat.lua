@@ -68,11 +68,14 @@ end
 local function cpus_of(text)
   local list, seen, online = {}, {}, host.cpus "online"
   for word in (text .. ","):gmatch "([^,]*)," do
-    if not (word:find "^%d+$" or word:find "^%d+%-%d+$") then
+    local first, last = word:match "^(%d+)%-(%d+)$"
+    first = tonumber(first or word:match "^%d+$")
+    last = tonumber(last) or first
+    if not first or last < first then
       return nil, ("option -C: CPUs such as 0-3,6 expected, got '%s'"):format(text)
     end
-    for _, cpu in ipairs(host.parse_cpus(word)) do
-      if online and not online.has[cpu] then return nil, ("option -C: no CPU %d is online, but %s"):format(cpu, online.text) end
+    for cpu = first, last do
+      if online and not online.has[cpu] then return nil, ("option -C: no CPU %.0f is online, but %s"):format(cpu, online.text) end
       if not seen[cpu] then seen[cpu], list[#list + 1] = true, cpu end
     end
   end

@@ -170,6 +170,8 @@ describe("luaperf stat, as perf stat,", function()
       ["--per-thread true"] = "--per-thread needs -p",
       ["-x '' true"] = "option -x needs a separator",
       ["-C 1- true"] = "option -C: CPUs such as 0-3,6 expected, got '1-'",
+      ["-C 1-0 true"] = "option -C: CPUs such as 0-3,6 expected, got '1-0'", -- it counted nothing, and said nothing
+      ["-C 0-99999999999 true"] = "option -C: no CPU %d+ is online, but .*", -- "table overflow", after gigabytes
       ["-C 65000 true"] = "option -C: no CPU 65000 is online, but .*",
       ["-a -r 3"] = "-r needs a script or a program",
       ["-I 0 true"] = "option -I: positive integer expected, got '0'.*",
