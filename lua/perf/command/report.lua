@@ -77,8 +77,8 @@ local function in_zone(list, name)
     for _, zone in ipairs(prof:top().zones) do any[zone.name], shown[utf8.line(zone.name)] = true, true end
   end
   if any[name] then return found end
-  local known = checks.enumerate(keys(shown))
-  return nil, ("no sample is in the zone '%s'; the profile has %s"):format(utf8.line(name), known ~= "" and known or "no zones")
+  local known = next(shown) and checks.enumerate(keys(shown)) or "no zones"
+  return nil, ("no sample is in the zone '%s'; the profile has %s"):format(utf8.line(name), known)
 end
 
 -- A report as text, or into the file.
