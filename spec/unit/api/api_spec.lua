@@ -89,7 +89,8 @@ describe("perf", function()
     assert.equal("done", output)
   end)
 
-  -- The story: the modules that are loaded at their first use were empty tables until then, and a REPL did not complete their names.
+  -- The story: the modules that are loaded at their first use were empty tables until then, and a REPL did not complete their
+  -- names.
   it("has all names for a REPL's completion before their first use", function()
     local output = fresh [[
       local perf = require "perf"
