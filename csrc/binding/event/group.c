@@ -157,9 +157,9 @@ static int open_packed(lua_State *L, struct descriptors *d, lua_Integer first, u
 	return 0;
 }
 
-/* core.reopen(attrs, sizes): a new Meter of the calling thread, like core.meter's of Events that were opened one by one. sizes: the
- * number of events of each group; attrs: strings of core.pack, those of the leaders disabled. Returns its members() too, which are one
- * Descriptors. Or nil, message, code, and nothing is left open. */
+/* core.reopen(attrs, sizes): a new Meter of the calling thread, like core.meter's of Events that were opened one by one, and its
+ * members(), which are one Descriptors; or nil, message, code, and nothing is left open. sizes: the number of events of each group;
+ * attrs: strings of core.pack, those of the leaders disabled. */
 static int l_reopen(lua_State *L)
 {
 	struct descriptors *d;

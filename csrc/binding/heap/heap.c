@@ -1,5 +1,5 @@
-/* Snapshots of all objects of a Lua state: perf.core.heap_take and heap_learn, and the class Snapshot, from which lua/perf/heap makes perf.heap. An
- * object is known by its number. */
+/* Snapshots of all objects of a Lua state: perf.core.heap_take and heap_learn, and the class Snapshot, from which lua/perf/heap makes
+ * perf.heap. An object is known by its number. */
 #include "binding/heap/heap.h"
 
 #include <errno.h>

@@ -56,8 +56,8 @@ static struct pf_collector *check(lua_State *L)
 }
 
 /* core.collector(ring, processes, known, stacks, generations, counts, size, cpus, alone, native): a Collector that reads these maps of the
- * BPF program, which stay open; size: the ring's bytes; cpus: the number of values of a map by CPU; alone: a coroutine is shown without its resumers; native: with native frames; or nil,
- * message, code. */
+ * BPF program, which stay open; or nil, message, code. size: the ring's bytes; cpus: how many values an entry of a map by CPU has; alone: a
+ * coroutine is shown without its resumers; native: with native frames. */
 static int l_collector(lua_State *L)
 {
 	const struct pf_snapshot_maps maps = {.ring = (int)luaL_checkinteger(L, 1), .processes = (int)luaL_checkinteger(L, 2),
@@ -141,8 +141,9 @@ static int l_state(lua_State *L)
  *   off_ns           the weight of threads that are off their CPU
  *   dropped, dropped_weight    the number and weight of those for which there was no memory to read them
  *   ns, memory       the CPU time of the collector's thread; bytes of the stacks
- *   images           array of {pid =, maps =, file =}, by the number `image` of a frame: the mapping of a file, in which a frame's
- *                    address is an offset, or those of a process; maps is "" if the process has ended */
+ *   images           array of {pid =, maps =, file =}, by the number `image` of a frame. file: whether it is a file; then maps is
+ *                    its mapping, and the frame's address an offset in it. Otherwise maps has all mappings of a process, and is
+ *                    "" if the process has ended */
 static int result(lua_State *L)
 {
 	const struct pf_collector *c = lua_touserdata(L, 1);

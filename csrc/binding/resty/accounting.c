@@ -36,8 +36,8 @@ static int l_accounting(lua_State *L)
 #define TEXT(macro) TEXT_OF(macro)
 
 /* core.accounting_functions(): the core's functions as light userdata, by name without the prefix; and a C declaration of the
- * struct's first members for FFI; the size of a histogram; and declarations of waits.h: the types, and the struct's members; and the types
- * of PF_ACCOUNTING_TYPES. */
+ * struct's first members for FFI; the size of a histogram; declarations of waits.h: the types, and the struct's members; and
+ * PF_ACCOUNTING_TYPES. */
 static int l_functions(lua_State *L)
 {
 #define FUNCTION(name) (lua_pushlightuserdata(L, (void *)(uintptr_t)&pf_accounting_##name), lua_setfield(L, -2, #name))

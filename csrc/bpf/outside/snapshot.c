@@ -268,8 +268,8 @@ static __always_inline void drop(__u64 weight)
 	count(PF_SNAPSHOT_DROPPED_WEIGHT, weight);
 }
 
-/* Mark the beginning or the end of a sample, by a full barrier: if the collector has stored a new generation, and then sees that no sample is
- * being taken, each later sample reads that generation. */
+/* Mark the beginning or the end of a sample. This is a full barrier: if the collector has stored a new generation, and then sees that no
+ * sample is being taken, each later sample reads that generation. */
 static __always_inline void mark_run(void)
 {
 	const __u32 runs = PF_SNAPSHOT_RUNS;

@@ -106,8 +106,8 @@ static __attribute__((noinline)) void *give(struct pf_allocator *in, void *old, 
 	return block;
 }
 
-/* Called for each block that the interpreter makes or frees, so it is short, and each call in it is its last act: the compiler makes it
- * a jump, and saves no registers here. */
+/* Called for each block that the interpreter makes or frees, so it is short. All calls in it are tail calls, which the compiler makes
+ * jumps, so it saves no registers. */
 void *pf_allocator_call(void *ud, void *old, size_t old_size, size_t size)
 {
 	struct pf_allocator *in = ud;

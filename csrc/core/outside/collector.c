@@ -29,7 +29,7 @@ struct sample {
 	int unknown; /* a thread that the snapshot lacks */
 };
 
-/* The number of a C function: of its place in its image. */
+/* The number of a C function, which is identified by its image and its place there. */
 static uint32_t c_function(struct pf_places *p, const struct pf_place *place)
 {
 	const struct sample *s = (const struct sample *)(const void *)p; /* its first member */
@@ -42,7 +42,7 @@ static uint32_t c_function(struct pf_places *p, const struct pf_place *place)
 	} else {
 		f.hash = pf_image_at(s->c, s->t, &f.source_key);
 		if (!f.hash)
-			f.source_key = 0; /* it gets no name, so one number is enough for all of them */
+			f.source_key = 0; /* such functions get no name, so all of them have one number */
 	}
 	i = pf_stacks_find_function(p->stacks, f.source_key, f.hash, f.line);
 	return i ? i : pf_stacks_add_function(p->stacks, &f);
@@ -325,8 +325,8 @@ int pf_collector_ends(void *owner)
 	return atomic_load(&c->stopping);
 }
 
-/* Read the samples that are in the ring or in the queue now; further ones may come faster than they are read. Before each of them the
- * ring is emptied into the queue, since the ring is small and unwinding takes long. */
+/* Read the samples that are in the ring or in the queue now, and no later ones, which may come faster than they are read. Before each
+ * sample the ring is emptied into the queue, since the ring is small and unwinding takes long. */
 static void drain(struct pf_collector *c)
 {
 	const uint64_t end = __atomic_load_n((const uint64_t *)(const void *)c->producer, __ATOMIC_ACQUIRE);

@@ -16,11 +16,12 @@ struct pf_snapshot_maps {
 	int ring, processes, known, stacks, generations, counts;
 };
 
-/* A file by which code gets names, however many processes have mapped it; or a process, for code in no file. */
+/* A file with code, which is one image however many processes have mapped it; or a process, for its code that is in no file. Functions
+ * get their names by it. */
 struct pf_image {
-	pid_t pid; /* of a file: a process that has mapped it, which still runs if one does */
-	char *maps; /* the process's mappings, or the file's one. NULL: the process has ended, and is forgotten */
-	uint64_t device, inode, offset; /* of the file; inode 0: of none */
+	pid_t pid; /* the process; of a file: one that has mapped it, and still runs if any of them does */
+	char *maps; /* the mappings of the process, or the one of the file. NULL: the process has ended, and is forgotten */
+	uint64_t device, inode, offset; /* of the file; inode 0: it is a process */
 };
 
 /* A mapping with code of a process. */
@@ -39,7 +40,7 @@ struct pf_target {
 	char *maps; /* the text of its mappings; NULL: it was not read yet, or the process has no Lua state */
 	struct pf_mapped *code_maps;
 	unsigned code_maps_n;
-	uint64_t looked, look_pause; /* as below, of reading the mappings for code in none of them */
+	uint64_t looked, look_pause; /* as `searched` and `pause`, but of reading the mappings again, for code that is in none of them */
 	unsigned image; /* the number of its own image, from 1; 0: none yet */
 	int n;          /* the number of its states, or -errno of the last search */
 	uint64_t global[PF_SNAPSHOT_STATES];
@@ -96,9 +97,11 @@ struct pf_collector {
 	struct pf_stack_of_key *keys; /* a hash table with room for twice PF_SNAPSHOT_STACKS, with open addressing */
 	unsigned keys_n, keys_refused; /* keys_refused: those for which there was no room */
 	uint64_t generation_of_keys, old_until; /* old_until: no record from this place in the ring on has a key of the last generation */
-	enum { PF_KEYS_LEARNED, PF_KEYS_IN_USE, PF_KEYS_IN_RING } keys_state; /* the last two: of the last generation, which is given up then */
+	/* New keys are learned; or, before the keys of the last generation are given up, a run of the program may still use them, or
+	 * the ring may have samples with them. */
+	enum { PF_KEYS_LEARNED, PF_KEYS_IN_USE, PF_KEYS_IN_RING } keys_state;
 	unsigned cpus;
-	uint64_t *runs; /* of each CPU, when this generation began; then room for those of now */
+	uint64_t *runs; /* PF_SNAPSHOT_RUNS of each CPU when this generation began; then room for the present ones */
 	struct pf_snapshot_maps maps;
 	/* The ring. */
 	uint64_t *consumer; /* a page with the position up to which it was read */
@@ -121,7 +124,8 @@ struct pf_collector {
 	uint64_t ns; /* the time that the thread took for them */
 };
 
-/* The maps stay open until the end; cpus: the number of values of a map by CPU. Returns 0 or -errno; call pf_collector_free after either. */
+/* The maps stay open until the end; cpus: how many values an entry of a map by CPU has. Returns 0 or -errno; call pf_collector_free after
+ * either. */
 int pf_collector_init(struct pf_collector *c, const struct pf_interpreter *i, const struct pf_snapshot_maps *maps, size_t ring_size,
 		      unsigned cpus);
 void pf_collector_free(struct pf_collector *c); /* idempotent; stops it */
@@ -133,7 +137,7 @@ int pf_collector_attach(struct pf_collector *c, pid_t pid, const struct pf_searc
  *
  * Set a value in a map of the BPF program, or delete it (NULL). Returns 0 or -errno. */
 int pf_collector_tell(int map, const void *key, const void *value);
-/* Copy a value out of it; of a map by CPU, that of each CPU. Returns the same. */
+/* Copy a value out of a map, or the values of all CPUs out of a map by CPU. Returns 0 or -errno. */
 int pf_collector_ask(int map, const void *key, void *value);
 /* The record of a process, a new one if it has none; NULL without memory. */
 struct pf_target *pf_target_of(struct pf_collector *c, pid_t pid);
@@ -150,14 +154,14 @@ void pf_target_adopt(struct pf_collector *c, struct pf_target *t, pid_t parent);
 /* Forget processes that had already ended at the last call, if there are many. Call it when all samples were read. */
 void pf_targets_forget(struct pf_collector *c);
 
-/* images.c. Keep the mappings of a process, whose text is not the caller's any more. */
+/* images.c. Keep the text of a process's mappings, which is no longer the caller's. */
 void pf_images_keep(struct pf_collector *c, struct pf_target *t, char *maps);
-/* Keep a copy of the parent's. */
+/* Keep a copy of the parent's mappings. */
 void pf_images_adopt(struct pf_target *t, const struct pf_target *parent);
 /* The number of the image that the code at an address belongs to, and in *address its place there: in a file, its offset. Returns 0 if the
  * mappings of the process are not known, or without memory. */
 unsigned pf_image_at(struct pf_collector *c, struct pf_target *t, uint64_t *address);
-/* All samples of the process were read, and no more will come: forget what its code gets names by. */
+/* Forget the mappings of a process that has ended, or that runs another program by now. All samples of the old one must have been read. */
 void pf_images_forget(struct pf_collector *c, struct pf_target *t);
 
 /* labels.c: the frame of the label at this address of the process; 0: none. */

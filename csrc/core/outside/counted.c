@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-
 enum { SLOTS = 2 * PF_SNAPSHOT_STACKS };
 /* How many times as many samples as there is room for keys must find no room, before all keys are given up. The keys that are still
  * used are then learned again, which must not take a large part of the samples. */
@@ -111,7 +110,8 @@ static int begin_generation(struct pf_collector *c)
 	return ask_runs(c, c->runs) == 0;
 }
 
-/* May a run of the program still use the last generation? Each run that had begun before this one has ended if its CPU's count has changed. */
+/* May a run of the program still use the last generation? A run that had begun before the present one did has ended if its CPU's count
+ * has changed. */
 static int is_last_in_use(const struct pf_collector *c)
 {
 	uint64_t *const now = c->runs + c->cpus;

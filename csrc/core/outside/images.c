@@ -1,5 +1,5 @@
-/* Images, by which the code of processes gets names: see collector.h. An address is translated to a place in its file at the sample. So a
- * process that ends leaves nothing behind, and the processes of one program have the same functions. */
+/* Images, by which the functions of processes get names: see collector.h. When a sample is read, its addresses are translated to offsets in
+ * their files. So a process that ends leaves nothing behind, and all processes that run a program share its functions. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,7 +118,7 @@ static unsigned new_image(struct pf_collector *c, pid_t pid, const char *maps, s
 	return ++c->images_n;
 }
 
-/* Is this the image of a mapped file? One that was deleted has another path then; a new file may have its inode. */
+/* Is this the image of a mapped file? The path is compared too, since a new file may have the inode of a deleted one. */
 static int is_image_of(const struct pf_image *image, const struct pf_map *map)
 {
 	struct pf_map of;

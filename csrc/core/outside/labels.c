@@ -5,7 +5,7 @@
 #include "core/stack/label.h"
 #include "core/stack/places.h"
 
-/* The frame of a label, which all processes share that have one with this text; 0 without memory. */
+/* The frame of a label with this text, which all processes share; 0 without memory. */
 static uint32_t frame_of(struct pf_stacks *s, const unsigned char *bytes, size_t size)
 {
 	struct pf_function f = {.source_key = pf_places_hash(bytes, size, ~(uint32_t)size), .line = PF_PLACES_LABEL,

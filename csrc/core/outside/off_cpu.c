@@ -16,7 +16,7 @@ static struct pf_off_cpu *slot(struct pf_off_cpu *items, unsigned slots, uint32_
 
 static struct pf_off_cpu *slot_of(struct pf_collector *c, uint32_t thread)
 {
-	if (c->off_n * 2 >= c->off_slots) { /* those that have returned may have ended since: they are left out */
+	if (c->off_n * 2 >= c->off_slots) { /* threads that have returned are left out: they may have ended since */
 		unsigned slots = 64, n = 0;
 		struct pf_off_cpu *more;
 

@@ -146,7 +146,7 @@ static int is_ending(const struct pf_accounting *a, const void *request, uint32_
 	return pf_accounting_has_mark(a, request);
 }
 
-/* counted: whether the request is; the waits of one that is not are not counted either. */
+/* counted: whether the request is counted; if not, its waits are not counted either. */
 static void note_end(struct pf_accounting *a, const void *request, int counted, void *data)
 {
 	uint32_t method;

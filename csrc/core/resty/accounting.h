@@ -29,11 +29,12 @@ struct pf_watch;
 /* The size of a histogram: bucket b has the values of b bits, that is 2^(b-1) .. 2^b-1; bucket 0 has the zeros. */
 #define PF_ACCOUNTING_BUCKETS 65
 
-/* Which requests pf_accounting_enter makes known by itself, since they are not to be counted; also text for LuaJIT's FFI.
+/* These types tell pf_accounting_enter which requests it makes known by itself, since they are not to be counted. They are also text
+ * for LuaJIT's FFI.
  *
- * While a sampler's number in `skip` is at least 1, its requests are not counted, and each reduces that number. A request's sampler
- * is that of its path in `paths` (PF_ACCOUNTING_PATHS places); if `paths` is NULL, it is sampler 0. A request whose path is not there,
- * or that has a value of the variable `header` (in lower case; NULL: none), is left to the caller. */
+ * While a sampler's number in `skip` is at least 1, its requests are not counted, and each of them reduces that number by 1. The sampler
+ * of a request is that of its path in `paths` (PF_ACCOUNTING_PATHS places), or sampler 0 if `paths` is NULL. A request whose path is not
+ * in `paths`, or for which the variable `header` (its name in lower case; NULL: none) has a value, is left to the caller. */
 #define PF_ACCOUNTING_TYPES                                                                                                \
 	struct pf_accounting_path {                                                                                             \
 		uint32_t size, sampler;                                                                                             \
@@ -142,7 +143,8 @@ int pf_accounting_admit(struct pf_accounting *a, const void *request, const void
 const void *pf_accounting_main(struct pf_accounting *a, const void *request);
 /* A request becomes known: count it in `seen`, unless an accounting from number `first` on has counted it. */
 void pf_accounting_see(struct pf_accounting *a, const void *request);
-/* This request's path gets this sampler in `paths`, unless it is too long. Another path may lose its place. */
+/* Note in `paths` that requests with this one's path have this sampler. A path that is too long is not noted; another path may lose
+ * its place. */
 void pf_accounting_learn(const struct pf_accounting *a, const void *request, uint32_t sampler);
 /* The host has ended the request. data: that of the handler which the host has called, or NULL. */
 void pf_accounting_end(struct pf_accounting *a, const void *request, void *data);

@@ -19,7 +19,7 @@ struct text {
 /* Functions that only samplers of routes and headers need are not inlined, so that other requests do not pay for their stack. */
 #define NOT_INLINE __attribute__((noinline)) static
 
-/* A variable of a request, by its name in lower case: 0, or another number. */
+/* Read a variable of a request, by its name in lower case. Returns 0, or another number if it has no value. */
 NOT_INLINE int read_variable(const struct pf_accounting *a, const void *request, const char *name, size_t n, struct text *value)
 {
 	pf_accounting_get_variable *get = (pf_accounting_get_variable *)(uintptr_t)a->get_variable;
@@ -33,7 +33,7 @@ NOT_INLINE int read_variable(const struct pf_accounting *a, const void *request,
 
 /* --- samplers --------------------------------------------------------------------------------- */
 
-/* The place of a path. Only a short one has a place. */
+/* The place of a path in `paths`; NULL if the path is too long. */
 static struct pf_accounting_path *place_of(const struct pf_accounting_sampling *s, const struct text *path)
 {
 	uint64_t hash = path->size, word;
@@ -69,7 +69,7 @@ void pf_accounting_learn(const struct pf_accounting *a, const void *request, uin
 	place->sampler = sampler;
 }
 
-/* The sampler of a path that is in its place; else NOT_KNOWN. */
+/* The sampler of a request's path, or NOT_KNOWN if the path is not in `paths`. */
 NOT_INLINE uint32_t sampler_of(const struct pf_accounting *a, const struct pf_accounting_sampling *s, const void *request)
 {
 	const struct pf_accounting_path *place;

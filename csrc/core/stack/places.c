@@ -1,8 +1,8 @@
 /* See places.h.
  *
  * A Lua function is identified by its chunk's name, which has an address, a length and bytes, and by the line of its definition.
- * The address of its prototype, or of the name alone, may be used again for another one when a chunk is collected. Other processes have the
- * same name at different addresses, so there its bytes alone identify a name that is not long. */
+ * The address of its prototype, or of the name alone, may be used again for another one when a chunk is collected. In other processes the
+ * same name may be at different addresses, so there a name that is not long is identified by its bytes alone. */
 #include "core/stack/places.h"
 
 #include <string.h>

@@ -172,7 +172,7 @@ int pf_trace_function_at(const struct pf_luajit_view *v, const struct pf_trace *
 /* The return address of the innermost function of a frame (its base), in a snapshot which was taken when it had called another; 0 if
  * that is unknown. */
 uint64_t pf_trace_return_address(const struct pf_luajit_view *v, const struct pf_snapshot *called, const struct pf_trace_slots *slots, unsigned base);
-/* How much compiled code does for a function's code. */
+/* How much work compiled code does for a stretch of a function's code. */
 enum pf_trace_work { PF_TRACE_NO_WORK, PF_TRACE_LITTLE_WORK, PF_TRACE_WORK };
 /* Can the function go back to this instruction or to one before it, by a loop? */
 int pf_trace_may_go_back(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t pc);

@@ -163,7 +163,7 @@ unsigned pf_trace_operators(const struct pf_luajit_view *v, const struct pf_trac
 	return found;
 }
 
-/* Has a function a tail call? If it is too long to tell, assume so. *left: how many instructions may be looked at */
+/* Does a function have a tail call? A function that is too long is taken to have one. *left: how many more instructions may be examined. */
 static int has_tail_call(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint32_t *left)
 {
 	struct pf_trace_window codes = {.n = 0};

@@ -30,9 +30,9 @@ static int is_comparison(const struct pf_luajit_view *v, const struct pf_trace *
 	return type & IR_GUARD && type >> 8 <= IR_LAST_COMPARISON && (!next_ref || are_conversions(v, t, s->ref + 1, next_ref));
 }
 
-/* Is the address of a snapshot that of the branch which was not taken? Surely, if only a comparison follows before the next snapshot or if
- * the first instruction compares the order of values. A test of equality may be for what the compiler has assumed, too, but a test of
- * a function or a pointer always is. */
+/* Is the address of a snapshot that of the branch which was not taken? It is if only a comparison follows before the next snapshot, or if
+ * the first instruction compares the order of values. Otherwise a test of equality may also check what the compiler has assumed. A
+ * test of a function or a pointer always does that. */
 enum jump { NO_JUMP, PERHAPS, JUMP };
 
 static enum jump is_jump(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s, uint32_t next_ref)
@@ -239,8 +239,8 @@ struct pf_trace_walk pf_trace_walk_branches(const struct pf_luajit_view *v, cons
 	return w;
 }
 
-/* Finish a walk from s that has reached an instruction: add the loops around it that the code goes round. Not found if the walk has
- * gone back, but the code has not. */
+/* Finish a walk from s that has reached the instruction `to`: add the loop around it that the code goes round. If there is an alternative
+ * and the walk has gone back, but the code has not, the walk is no longer found. */
 static void add_rounds(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, const struct pf_snapshot *s,
 		       const struct pf_snapshot *next, uint64_t to, int alternative, struct pf_trace_walk *w)
 {

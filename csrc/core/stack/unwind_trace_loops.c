@@ -64,7 +64,7 @@ static struct number number_of(const struct pf_luajit_view *v, const struct pf_t
 
 enum { ENTRIES_AT_ONCE = 32 };
 
-/* Entry i of a snapshot's map, of which some are read at once, from each ENTRIES_AT_ONCE-th; 0 if it is unreadable. */
+/* Entry i of a snapshot's map; 0 if it is unreadable. To be called for each i from 0 on: ENTRIES_AT_ONCE entries are read at a time. */
 static uint32_t entry_at(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s, uint32_t map[ENTRIES_AT_ONCE],
 			 uint32_t i)
 {

@@ -74,8 +74,8 @@ static int function_of(const struct pf_luajit_view *v, const struct pf_trace *t,
 }
 
 /* The code returns to the function of a level, and continues there up to the next snapshot or to a call. The stretch belongs to the
- * outermost of these functions that does anything which takes time, or a lot if an inner one does a lot. Returns 0 if that is the
- * innermost one. */
+ * outermost of these functions that does any work; but one that does little is passed over if an inner one does more. Returns 0 if the
+ * stretch belongs to the innermost one. */
 static int place_after_return(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, uint32_t k, const struct levels *here,
 			      unsigned level, const struct pf_snapshot *next, struct pf_trace_place *place)
 {
@@ -223,8 +223,8 @@ static unsigned call_after_return(const struct pf_luajit_view *v, const struct p
 }
 
 /* The code enters functions: the n innermost ones of the next snapshot. The place is the outermost function that calls before it enters the
- * next one. An entered function that calls may not be there any more, after a tail call; then the place is the line that entered it. Returns 0
- * if none calls. */
+ * next one. After a tail call, an entered function that calls is not on the stack any more; if that is possible, the place is the line that
+ * entered it. Returns 0 if none calls. */
 static int call_before_entry(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, uint32_t k, const struct levels *there,
 			     unsigned n, const struct pf_snapshot *next, struct pf_trace_place *place)
 {

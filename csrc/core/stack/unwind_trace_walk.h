@@ -22,8 +22,8 @@ struct pf_trace_walk pf_trace_walk(const struct pf_luajit_view *v, const struct 
  * instruction `beyond` (0: not known). The walk ends `more` jumps before the last of them. */
 struct pf_trace_walk pf_trace_walk_to_jump(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, uint64_t to,
 					   uint64_t beyond, unsigned more);
-/* Walk from snapshot k, or from another place s in its code. If the snapshot is a jump's, walk from both branches: to where the function
- * returns, all lines of both count, and to an instruction, those of the branches that lead to it. */
+/* Walk from snapshot k, or from another place s in its code. If the snapshot is a jump's, walk from both branches. A walk to the function's
+ * return has the lines of both, and a walk to an instruction has those of the branches that lead to it. */
 struct pf_trace_walk pf_trace_walk_branches(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
 					    const struct pf_snapshot *s, enum pf_trace_stop how, uint64_t to);
 /* Walk from snapshot k, or from another place s in its code, to the next one, which is in the same function. */
