@@ -93,15 +93,17 @@ vim.cmd "qall!"
 
 --- Runs code in Neovim without a user interface. Returns its result, which must be plain data, and the messages of vim.notify.
 -- @string[opt] env assignments of environment variables, for the shell
-function M:run(code, env)
+-- @string[opt] args more arguments of Neovim
+function M:run(code, env, args)
   local path, out = self.dir .. "/script.lua", self.dir .. "/result.lua"
   os.remove(out)
-  util.write_file(path, script:format(code:gsub("%%", "%%%%"), out))
+  util.write_file(path, script:format(code, out))
   local words = { ("cd '%s' &&"):format(self.here) }
   for _, name in ipairs { "config", "data", "state", "cache" } do
     words[#words + 1] = ("XDG_%s_HOME='%s/%s'"):format(name:upper(), self.dir, name)
   end
-  words[#words + 1] = ("%s '%s' --headless -n -i NONE -c 'luafile %s' 2>&1"):format(env or "", os.getenv "PERF_NVIM", path)
+  words[#words + 1] = ("%s '%s' --headless -n -i NONE %s -c 'luafile %s' 2>&1")
+    :format(env or "", os.getenv "PERF_NVIM", args or "", path)
   local command = table.concat(words, " ")
   local output, status = util.shell(command)
   local result = loadfile(out)

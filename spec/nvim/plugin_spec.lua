@@ -34,6 +34,31 @@ describe("the plugin for Neovim", function()
       .. 'require("perf.nvim").setup {path =}'):format(dir) }, notes)
   end)
 
+  -- The story: a failed require leaves a placeholder in package.loaded. The second try, in the clone, reported only a loop, and
+  -- the next command took the placeholder, a number, for the module.
+  it("finds the module in its clone if the search paths have only its part in Lua", function()
+    clone(true)
+    local partial = ("LUA_PATH='%s/lua/?.lua;%s/lua/?/init.lua' LUA_CPATH="):format(nvim.here, nvim.here)
+    assert.matches("^lua%-perf ", nvim:run([[
+      assert(not pcall(require, "perf"))
+      return tostring(assert(require "perf.nvim".module()))
+    ]], partial))
+  end)
+
+  it("says each time why the module cannot be loaded", function()
+    local dir = clone(false)
+    nvim:write(dir .. "/build/luajit/perf/core.so", "")
+    local notes = select(2, nvim:run([[
+      vim.cmd "Perf start"
+      vim.cmd "Perf startup"
+      vim.cmd "Perf measure 1"
+      vim.cmd "checkhealth perf"
+      notes[#notes + 1] = table.concat(lines(), "\n"):match "ERROR:? ([^\n]*)"
+    ]], alone))
+    assert.equal(4, #notes)
+    for _, note in ipairs(notes) do assert.matches("the module perf cannot be loaded: .*perf.core", note) end
+  end)
+
   it("finds the module in the directory that setup names", function()
     clone(false)
     local there = nvim.dir .. "/prefix"
@@ -106,7 +131,9 @@ describe("the plugin for Neovim", function()
         "/home/me/.config/nvim/pack/mine/start/one/lua/one.lua",
         "/home/me/.local/share/nvim/site/pack/packer/opt/two.nvim/lua/two.lua",
         "/home/me/.local/share/nvim/site/plugin/three.lua",
-        "/home/me/.local/share/nvim/lazy/four.nvim/lua/four/init.lua", "/home/me/.local/share/nvim/lazy/listed.nvim/lua/l.lua",
+        "/home/me/.local/share/nvim/lazy/four.nvim/lua/four/init.lua",
+        "/home/me/.local/share/nvim/lazy/lazy.nvim/lua/lazy/core/loader.lua",
+        "/home/me/.local/share/nvim/lazy/listed.nvim/lua/l.lua",
         "/home/me/.vim/plugged/five/plugin/five.lua", "/usr/share/nvim/runtime/lua/vim/lsp.lua",
         "/usr/share/nvim/runtime/pack/dist/opt/matchit/plugin/matchit.vim", "vim/shared.lua", '[string ":lua"]', "/tmp/test.lua",
         "/opt/elsewhere.lua" } do
@@ -115,8 +142,8 @@ describe("the plugin for Neovim", function()
       return list
     ]]
     assert.same({ "(config): lua/lazy/settings.lua", "one: lua/one.lua", "two.nvim: lua/two.lua", "(site): plugin/three.lua",
-      "four.nvim: lua/four/init.lua", "listed.nvim: lua/l.lua", "five: plugin/five.lua", "(Neovim runtime): lua/vim/lsp.lua",
-      "(Neovim runtime): pack/dist/opt/matchit/plugin/matchit.vim", "(Neovim runtime): vim.shared", '(commands): [string ":lua"]',
-      "(config): test.lua", "(other): /opt/elsewhere.lua" }, names)
+      "four.nvim: lua/four/init.lua", "lazy.nvim: lua/lazy/core/loader.lua", "listed.nvim: lua/l.lua", "five: plugin/five.lua",
+      "(Neovim runtime): lua/vim/lsp.lua", "(Neovim runtime): pack/dist/opt/matchit/plugin/matchit.vim",
+      "(Neovim runtime): vim.shared", '(commands): [string ":lua"]', "(config): test.lua", "(other): /opt/elsewhere.lua" }, names)
   end)
 end)

@@ -43,6 +43,20 @@ describe(":Perf startup", function()
     assert.equal("(config)", of["init.lua"].plugin)
   end)
 
+  -- The story: the file of -u was looked up in the working directory, which the configuration had changed: the other Neovim
+  -- started without a configuration.
+  it("finds the file of -u after the working directory has changed", function()
+    nvim:write(nvim.dir .. "/mine.lua", ([[
+      vim.opt.runtimepath:append "%s/nvim"
+      local x = 0
+      for i = 1, 2e7 do x = (x + i) %% 1013 end
+      vim.cmd "cd /"
+    ]]):format(nvim.here))
+    local found = nvim:run(startup, ("env -C '%s' PWD='%s'"):format(nvim.dir, nvim.dir), "-u mine.lua")
+    assert.is_nil(found.failure)
+    assert.same({ "(config)", nvim.dir .. "/mine.lua" }, { found.plugin.name, found.line.file })
+  end)
+
   it("says how the other Neovim ended if it did not start", function()
     nvim:init "if vim.fn.index(vim.v.argv, '--startuptime') > 0 then vim.cmd 'cquit 3' end"
     local found = nvim:run(startup)

@@ -26,20 +26,36 @@ local function has(dir)
   return false
 end
 
+-- Remove what a failed require left in package.loaded: a placeholder, with which the next one reports a loop, and the parts of
+-- the module that could be loaded.
+local function forget()
+  for name in pairs(package.loaded) do
+    local own = name == "perf.health" or name == "perf.nvim" or name:find "^perf%.nvim%."
+    if name == "perf" or name:find "^perf%." and not own then package.loaded[name] = nil end
+  end
+end
+
+local function try()
+  if package.loaded.perf then forget() end
+  local ok, perf = pcall(require, "perf")
+  if not ok then forget() end
+  return ok, perf
+end
+
 --- The module.
 -- @tparam[opt] string path the directory that setup got
 -- @return the module; nil and a message if it is not found or cannot be loaded
 function M.load(path)
-  if package.loaded.perf then return package.loaded.perf end
+  if type(package.loaded.perf) == "table" then return package.loaded.perf end
   local dir = path and vim.fn.fnamemodify(path, ":p"):gsub("/$", "")
   if dir and not has(dir) then
     return nil, ("%s has no module perf for %s: run `make LUA=%s` there"):format(path, interpreter, interpreter)
   end
   if dir then add(dir) end
-  local ok, perf = pcall(require, "perf")
+  local ok, perf = try()
   if not ok and not dir and clone and has(clone) then
     add(clone)
-    ok, perf = pcall(require, "perf")
+    ok, perf = try()
   end
   if ok then return perf end
   if not tostring(perf):find "^module '?perf'? not found" and not tostring(perf):find "module 'perf[%w.]*' not found" then

@@ -32,6 +32,12 @@ local function name_of(dir)
   return general[name] and parent ~= "" and parent .. "/" .. name or name or dir
 end
 
+--- A file that the command line of this Neovim names. The working directory may have changed since.
+function M.named(file)
+  local path = ("%s/%s"):format(vim.env.PWD or "", file)
+  return not file:find "^/" and vim.fn.filereadable(path) == 1 and path or file
+end
+
 --- The directories and files of this Neovim with the plugins that they belong to, as plain data.
 function M.places()
   local list = {}
@@ -52,7 +58,8 @@ function M.places()
   end)
   local files = {}
   for i, word in ipairs(vim.v.argv) do -- the files of -u and -S
-    if (word == "-u" or word == "-S") and vim.v.argv[i + 1] then files[vim.fn.fnamemodify(vim.v.argv[i + 1], ":p")] = M.CONFIG end
+    local file = (word == "-u" or word == "-S") and vim.v.argv[i + 1]
+    if file then files[vim.fn.fnamemodify(M.named(file), ":p")] = M.CONFIG end
   end
   return { dirs = list, files = files }
 end
@@ -75,8 +82,9 @@ local function place_of(places, file)
   end
   -- Packages are also in the directories of the configuration and of the site.
   if not known or known.name == "(site)" or known.name == M.CONFIG then
+    local above = file:match "^(.*/)lua/" or file -- modules may be in directories with the names of conventions too
     for _, pattern in ipairs(conventions) do
-      local dir = file:match(pattern .. "/")
+      local dir = above:match(pattern .. "/")
       if dir and (not known or #dir > #known.prefix) then
         if known and known.name == M.CONFIG and not dir:find("/pack/", 1, true) then break end
         return dir:match "([^/]+)/$", file:sub(#dir + 1)

@@ -14,7 +14,7 @@ local function same_configuration()
   local argv = vim.v.argv
   for i = 2, #argv do
     if with_value[argv[i]] and argv[i + 1] then
-      list[#list + 1], list[#list + 2] = argv[i], argv[i + 1]
+      list[#list + 1], list[#list + 2] = argv[i], argv[i] == "-u" and plugins.named(argv[i + 1]) or argv[i + 1]
     elseif alone[argv[i]] and argv[i - 1] ~= "--cmd" then
       list[#list + 1] = argv[i]
     end
