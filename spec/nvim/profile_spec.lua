@@ -97,6 +97,67 @@ describe(":Perf", function()
     assert.same({ { path, number, 2 }, { path, number, 2 } }, at)
   end)
 
+  -- The story: :bdelete in the table, which closes its window, left a buffer without options and mappings. The next table in it
+  -- was an ordinary buffer with changes, for which Neovim refused to quit.
+  it("shows the table again after :bdelete", function()
+    local found = nvim:run [[
+      vim.cmd "Perf start"
+      vim.cmd "Perf stop"
+      local before = lines()
+      vim.cmd "bdelete"
+      vim.cmd "Perf show"
+      return { vim.deep_equal(before, lines()), vim.bo.buftype, vim.bo.filetype, vim.bo.modified, vim.fn.maparg("m", "n") }
+    ]]
+    assert.same({ true, "nofile", "perf", false, "<Cmd>Perf marks<CR>" }, found)
+  end)
+
+  it("closes the table if it is in the last window", function()
+    local found = nvim:run [[
+      vim.cmd "Perf start"
+      vim.cmd "Perf stop"
+      local list = {}
+      for _ = 1, 2 do
+        vim.api.nvim_feedkeys("q", "xt", false)
+        list[#list + 1] = { vim.api.nvim_buf_get_name(0), #vim.api.nvim_list_wins() }
+        vim.cmd "Perf show"
+        vim.cmd "only"
+      end
+      return list
+    ]]
+    assert.same({ { "", 1 }, { "", 1 } }, found)
+  end)
+
+  -- The story: if the other window had a changed buffer that had to stay there, <CR> showed the traceback of an error.
+  it("opens the line of a row in a new window if the other one cannot show another file", function()
+    local found = nvim:run [[
+      vim.o.hidden = false
+      vim.api.nvim_buf_set_lines(0, 0, -1, false, { "changed" })
+      vim.cmd "Perf start"
+      require "slow".burn(2e6)
+      vim.cmd "Perf stop"
+      vim.fn.search "slow.lua:\\d* M.burn"
+      vim.api.nvim_feedkeys(vim.api.nvim_replace_termcodes("<CR>", true, false, true), "xt", false)
+      return { vim.api.nvim_buf_get_name(0), vim.api.nvim_win_get_cursor(0)[1], #vim.api.nvim_list_wins() }
+    ]]
+    local path, number = nvim:line("slow.nvim/lua/slow.lua", "-- burns")
+    assert.same({ path, number, 3 }, found)
+  end)
+
+  it("knows the file of -u after the working directory has changed", function()
+    nvim:write(nvim.dir .. "/mine.lua", ([[
+      vim.opt.runtimepath:append "%s/nvim"
+      function burn(n) local x = 0 for i = 1, n do x = (x + i) %% 1013 end end
+    ]]):format(nvim.here))
+    local name = nvim:run([[
+      vim.cmd "cd /"
+      local perf = require "perf.nvim"
+      assert(perf.start())
+      burn(2e7)
+      return select(2, assert(perf.stop())).plugins[1].name
+    ]], ("env -C '%s' PWD='%s'"):format(nvim.dir, nvim.dir), "-u mine.lua")
+    assert.equal("(config)", name)
+  end)
+
   it("fills the quickfix list", function()
     local list = nvim:run [[
       vim.cmd "Perf start"
@@ -132,6 +193,18 @@ describe(":Perf", function()
     assert.matches("^Perf: .*nosuch", notes[3])
     assert.equal("Perf: there is no profile yet; :Perf start begins one", notes[4])
     assert.matches("^Perf: .*missing%.json: .*No such file", notes[5])
+  end)
+
+  -- The story: "~" was replaced by expand(), which gives nothing for a file that 'wildignore' hides.
+  it("writes into the home directory, whatever 'wildignore' is", function()
+    local _, notes = nvim:run([[
+      vim.o.wildignore = "*.svg"
+      vim.cmd "Perf start"
+      vim.cmd "Perf stop"
+      vim.cmd "Perf save ~/profile[1].svg"
+    ]], ("HOME='%s'"):format(nvim.dir))
+    assert.equal(("Perf: the profile is in %s/profile[1].svg"):format(nvim.dir), notes[2])
+    assert.matches("<svg", util.read_file(nvim.dir .. "/profile[1].svg"))
   end)
 
   it("measures an expression", function()
@@ -178,6 +251,30 @@ describe(":Perf", function()
     ]]
     assert.matches("unknown option 'evnt'; the options are: event, freq, least, marks, path, rows$", found[1])
     assert.matches("option 'freq': number expected, got string$", found[2])
+  end)
+
+  it("takes options with the values true and false", function()
+    local _, notes = nvim:run [[
+      for _, command in ipairs { "start native=false", "stop", "start native=true", "stop", "start native=maybe" } do
+        vim.cmd("Perf " .. command)
+      end
+    ]]
+    local started = "Perf: profiling task-clock; :Perf stop shows the result"
+    assert.same({ started, started, "Perf: option 'native': boolean expected, got string" }, notes)
+  end)
+
+  -- The story: after a modifier, such as :silent, nothing was completed.
+  it("completes the command after modifiers and other commands", function()
+    local found = nvim:run [[
+      local complete, list = require "perf.nvim.command".complete, {} -- old getcompletion() stops at modifiers
+      for i, before in ipairs { "silent ", "  ", ":", "vertical botright ", "echo 1 | ", "verbose 1 " } do
+        local function of(rest) return complete(rest:match "%S*$", before .. rest, #before + #rest) end
+        list[i] = { of "Perf! sta", of "Perf start page-f", of "Per  marks  o", of "Perf marks on o", of "Perf save a ./M" }
+      end
+      return list
+    ]]
+    assert.equal(6, #found)
+    for _, of in ipairs(found) do assert.same({ { "start", "startup" }, { "page-faults" }, { "on", "off" }, {}, {} }, of) end
   end)
 
   it("completes commands, events and options", function()

@@ -13,8 +13,11 @@ local function start_options(args)
   for _, word in ipairs(args) do
     local name, value = word:match "^(%l+)=(.*)$"
     if name then
-      if value == "true" then value = true end
-      opts[name] = tonumber(value) or value
+      if value == "true" or value == "false" then
+        opts[name] = value == "true"
+      else
+        opts[name] = tonumber(value) or value
+      end
     elseif tonumber(word) then
       opts.freq = tonumber(word)
     elseif opts.event then
@@ -124,7 +127,7 @@ function M.run(call)
   local ok, why
   if subcommand then
     local rest = call.args:gsub("^%s*%S+%s*", "")
-    for i, word in ipairs(args) do args[i] = word:find "^~/" and vim.fn.expand(word) or word end
+    for i, word in ipairs(args) do args[i] = word:find "^~/" and vim.fn.fnamemodify(word, ":p") or word end
     if #args > (most[name] or #args) then
       why = ("%s: %s expected, got '%s'"):format(name, most[name] == 0 and "no argument" or "one argument", rest)
     else
@@ -155,10 +158,11 @@ local completions = {
 completions.toggle = completions.start
 for _, name in ipairs { "save", "load", "flamegraph" } do completions[name] = completions.startup end
 
---- Complete the command line.
-function M.complete(lead, line)
-  local before = vim.split(line, "%s+")
-  local known = #before == 2 and names() or #before > 2 and completions[before[2]] and completions[before[2]](lead) or {}
+--- Complete the command line, which may have modifiers and other commands before this one.
+function M.complete(lead, line, position)
+  local words = vim.split((" " .. line:sub(1, position)):match "^.-[%s:|]P[erf]*!?%s+(.*)$" or "", "%s+")
+  local name, n = words[1]:gsub("!$", ""), #words - 1
+  local known = n == 0 and names() or n <= (most[name] or n) and completions[name] and completions[name](lead) or {}
   local list, seen = {}, {}
   for _, word in ipairs(known) do
     if word:sub(1, #lead) == lead and not seen[word] then

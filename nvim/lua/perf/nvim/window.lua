@@ -56,11 +56,15 @@ function M.entry(row)
   return { filename = path, lnum = math.max(row.line or 1, 1) }
 end
 
--- The window in which a file is opened: the previous one, another one with a file, or a new one.
+-- The window in which a file is opened: the previous one, another one that may show another file, or a new one.
 local function leave()
   local here = vim.api.nvim_get_current_win()
   vim.cmd "wincmd p"
-  local function suits(win) return win ~= here and vim.bo[vim.api.nvim_win_get_buf(win)].buftype == "" end
+  local function suits(win)
+    local buffer = vim.bo[vim.api.nvim_win_get_buf(win)]
+    local _, fixed = pcall(vim.api.nvim_win_get_option, win, "winfixbuf") -- an option of newer versions
+    return win ~= here and buffer.buftype == "" and (vim.o.hidden or not buffer.modified) and fixed ~= true
+  end
   if suits(vim.api.nvim_get_current_win()) then return end
   for _, win in ipairs(vim.api.nvim_tabpage_list_wins(0)) do
     if suits(win) then
@@ -86,9 +90,15 @@ local function open_row()
   vim.cmd "normal! zz"
 end
 
+local function leave_table()
+  if not pcall(vim.cmd, "close") then vim.cmd "enew" end -- the last window cannot be closed
+end
+
 local function buffer()
   local found = vim.fn.bufnr("^" .. NAME .. "$")
-  if found > 0 then return found end
+  if found > 0 and vim.api.nvim_buf_is_loaded(found) then return found end
+  -- :bdelete leaves a buffer with its name, but without its options and mappings.
+  if found > 0 then vim.api.nvim_buf_delete(found, { force = true }) end
   local buf = vim.api.nvim_create_buf(false, true)
   vim.api.nvim_buf_set_name(buf, NAME)
   vim.bo[buf].bufhidden = "hide"
@@ -100,7 +110,7 @@ local function buffer()
   map("m", "<Cmd>Perf marks<CR>", "marks on the lines")
   map("c", "<Cmd>Perf quickfix<CR>", "quickfix list")
   map("f", "<Cmd>Perf flamegraph<CR>", "flame graph")
-  map("q", "<Cmd>close<CR>", "close")
+  map("q", leave_table, "close")
   return buf
 end
 
