@@ -66,6 +66,51 @@ describe(":Perf marks", function()
     assert.same({ number + 2 }, found)
   end)
 
+  it("marks a line that was edited before the marks were shown", function()
+    local path, number = nvim:line("slow.nvim/lua/slow.lua", "-- burns")
+    local found = nvim:run(marks:format(path) .. [[
+      vim.cmd("edit " .. file)
+      vim.cmd "Perf start"
+      require "slow".burn(2e6)
+      vim.cmd "Perf stop"
+      vim.cmd "wincmd p"
+      vim.cmd "%s/-- burns/-- edited/"
+      vim.api.nvim_buf_set_lines(0, 0, 0, false, { "-- a new line" })
+      vim.cmd "Perf marks on"
+      return vim.tbl_keys(marks())
+    ]])
+    assert.same({ number + 1 }, found)
+  end)
+
+  -- The story: the mark of a deleted line went to the next line, which had not run.
+  it("removes the mark of a deleted line, and shows it again after undo", function()
+    local path, number = nvim:line("slow.nvim/lua/slow.lua", "-- burns")
+    local found = nvim:run(marks:format(path) .. [[
+      if vim.fn.has "nvim-0.10" == 0 then return "marks cannot be removed" end
+      vim.cmd("edit " .. file)
+      vim.cmd "Perf start"
+      require "slow".burn(2e6)
+      vim.cmd "Perf stop"
+      vim.cmd "wincmd p"
+      vim.cmd "Perf marks on"
+      local function valid()
+        local list = {}
+        local space = vim.api.nvim_create_namespace "perf.nvim.marks"
+        for _, mark in ipairs(vim.api.nvim_buf_get_extmarks(0, space, 0, -1, { details = true })) do
+          if not mark[4].invalid then list[#list + 1] = mark[2] + 1 end
+        end
+        return list
+      end
+      local list = { valid() }
+      vim.cmd "g/-- burns/delete"
+      list[2] = valid()
+      vim.cmd "undo"
+      list[3] = valid()
+      return list
+    ]])
+    if found ~= "marks cannot be removed" then assert.same({ { number }, {}, { number } }, found) end
+  end)
+
   it("marks the lines at each stop, if setup says so", function()
     local path, number = nvim:line("faults.nvim/lua/faults.lua", "-- faults")
     local found = nvim:run(marks:format(path) .. [[

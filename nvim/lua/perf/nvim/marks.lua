@@ -6,6 +6,7 @@ local M = {}
 local uv = vim.uv or vim.loop
 local space = vim.api.nvim_create_namespace "perf.nvim.marks"
 local HOT, WARM = 0.2, 0.05 -- shares of the weight
+local invalidate = vim.fn.has "nvim-0.10" == 1 or nil -- the mark of a deleted line goes; older versions move it to the next line
 local shown -- {prof=, whole=, least=, files={[real path] = name in the profile}}
 
 local function group_of(share)
@@ -20,7 +21,7 @@ local function mark(buf, line, row, prefix)
   local words = ("%s%s %%  %s"):format(prefix, text.percent(row.total, whole), text.amount(row.total, prof.unit))
   if row.self > 0 and row.self < row.total then words = ("%s, self %s %%"):format(words, text.percent(row.self, whole)) end
   local chunk = { "  " .. words, group_of(share) }
-  vim.api.nvim_buf_set_extmark(buf, space, line - 1, 0, { virt_text = { chunk }, hl_mode = "combine" })
+  vim.api.nvim_buf_set_extmark(buf, space, line - 1, 0, { virt_text = { chunk }, hl_mode = "combine", invalidate = invalidate })
 end
 
 -- A function that gives a line's number in the buffer, which may have been edited since the profile; nil if the line is gone.
@@ -37,7 +38,7 @@ local function line_in(buf, lines)
       if count == 0 then from = from + 1 end -- lines were added after this one
       if new_count == 0 then new_from = new_from + 1 end
       if line < from then break end
-      if line < from + count then return nil end
+      if line < from + count then return count == new_count and new_from + line - from or nil end -- edited, or gone
       shift = new_from + new_count - from - count
     end
     return line + shift
