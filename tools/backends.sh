@@ -10,7 +10,7 @@
 # left out by name, and its specs are skipped. See doc/exporter.md.
 #
 #   BACKENDS_CACHE=DIR       where servers are kept (~/.cache/lua-perf/backends)
-#   BACKENDS_BUDGET=SECONDS  the limit for fetching and building missing servers, after which one may be left out; none by default
+#   BACKENDS_BUDGET=SECONDS  the limit for fetching and building missing servers: those that need longer are left out; none by default
 #   BACKENDS_LUA="luajit lua5.4"    the interpreters
 #   LOAD_SECONDS=60          how long the load lasts
 #   PERF_TOTALS=FILE         gets "backends passed failed skipped", for .ci/run

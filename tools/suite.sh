@@ -10,7 +10,7 @@
 # Up to four processes share an interpreter's files: each takes the next file that no other process has begun. A file with a
 # comment that has "Once: REASON" does not depend on the interpreter: only the first one runs it. With "Twice: REASON" it hardly
 # depends on it: the first and the last one run it (LuaJIT and Lua 5.4). A file with "Long: REASON" depends on the interpreter and
-# takes long: it begins before the others, and see SUITE_LONG.
+# takes long: it begins before the others; for SUITE_LONG see below.
 #
 #   BUILD=build          the directory of the interpreters' modules
 #   SUITE_TIMEOUT=1500   seconds for one process

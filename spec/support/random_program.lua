@@ -104,7 +104,7 @@ function random_program.text(seed)
   return (table.concat(lines, "\n"):gsub("DROPPED_BEFORE", "C.page_fault_drop(at, size, 4)"))
 end
 
--- The lines with a tail call. A function that has made one is not on the stack any more, but its line is no wrong one.
+-- The lines with a tail call. A function that has made one is not on the stack any more, but its line is not wrong.
 local function tail_calls(text)
   local found, n = {}, 0
   for line in (text .. "\n"):gmatch "(.-)\n" do

@@ -25,7 +25,7 @@ end
 -- @string class
 -- @return function(object, name, [depth]): returns nil, or raises. `depth` is 1 more for each function between it and the __index
 function M.missing(class)
-  local read = {} -- the names that the library itself has read, so that it does not look for its caller each time
+  local read = {} -- names that the library itself has read: for these the caller is not looked for again
   return function(_, name, depth)
     if read[name] or type(name) ~= "string" or name:find "^_" then return nil end
     if not argument.is_outside(2 + (depth or 0)) then

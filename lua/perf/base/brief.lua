@@ -1,4 +1,4 @@
--- Messages that quote what a program gave: a name or a path may be of any length.
+-- Shortens messages that quote a name or a path of the program, which may be of any length.
 local WORD, TEXT = 200, 2000 -- bytes of a word, and of a message, at most
 
 -- The beginning and the end of a text, without parts of UTF-8 characters.
@@ -10,7 +10,7 @@ end
 
 local function word(text) return ends(text, WORD) end
 
--- A message whose long words, and which itself, have only their beginning and their end.
+-- The message with the beginning and the end of its long words; if it is still long, its own beginning and end.
 return function(message)
   if #message <= WORD then return message end
   return (ends(message:gsub("%S+", word), TEXT))

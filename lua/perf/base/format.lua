@@ -11,8 +11,8 @@ local LEAST = 20 -- columns: a narrower terminal counts as this wide
 -- The descriptor to which the text will be written; false for a file. If it is a terminal, no line is wider.
 M.destination = 1
 
--- The columns for which text is made: those of the terminal, or of $COLUMNS if that has fewer or there is no terminal; nil
--- without both, and for a file.
+-- The columns for which text is made: those of the terminal, or $COLUMNS if that is less or there is no terminal; nil without
+-- either, and for a file.
 function M.columns()
   if not M.destination then return nil end
   local _, columns = core.terminal_size(M.destination)
@@ -109,7 +109,7 @@ function M.wrap(lines, first, text, width)
   lines[#lines + 1] = line
 end
 
--- Append rows {name, text} of descriptions: the texts beside the names, or below them if the lines are short.
+-- Append rows {name, text}: each text beside its name, or below it if there are few columns.
 function M.describe(lines, indent, rows, columns)
   local width = 0
   for _, row in ipairs(rows) do width = math.max(width, #row[1]) end

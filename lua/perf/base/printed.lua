@@ -3,7 +3,7 @@ local late = require "perf.base.late"
 
 local Printed = { __tostring = function(t) return late "perf.base.table_text".text(t) end }
 
--- serpent writes a table that has __tostring as that text, unless it has this too.
+-- Without this, serpent writes a table that has __tostring as its text.
 function Printed.__serialize(t) return t end
 
 local M = { class = Printed }

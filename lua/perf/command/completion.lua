@@ -15,7 +15,7 @@ For bash, for fish, for zsh (DIRECTORY is one of $fpath), and for Lua in a termi
   luaperf completion zsh >DIRECTORY/_luaperf
   rlwrap -b '(){}[],=:' -f <(luaperf completion words) luajit
 
-make install installs those of the shells.]]
+make install installs those for the shells.]]
 M.words = { "bash", "zsh", "fish", "words" }
 M.options = {}
 

@@ -58,7 +58,7 @@ local waits_type = ffi.typeof(wait_members .. " *")
 local PATHS = 256
 local sampling = ffi.new "struct pf_accounting_sampling" -- for the core
 local skip -- its array
-local kept -- the other memory that it points to
+local kept -- the other memory that it points to, so that this is not collected
 
 -- Begin to count these events. They replace the present ones, which stay open if this fails.
 -- @param set returned by perf.measure.open_list
@@ -317,7 +317,7 @@ function M.seen() return handle.seen end
 
 -- Sample requests from now on. The core makes known by itself those that are not counted, as far as it can: see
 -- csrc/core/resty/accounting.h.
--- @param[opt] sampler {number=, header=, by_route=}: of resty.perf.sampling; by default there is one, which needs no header
+-- @param[opt] sampler {number=, header=, by_route=}: of resty.perf.sampling; by default one sampler without a header
 function M.sample(sampler)
   sampler = sampler or { number = 1 }
   skip = ffi.new("double[?]", sampler.number)
@@ -336,7 +336,7 @@ function M.skipped(sampler)
   return is_one
 end
 
--- Requests with this one's path have this sampler, which the core need not ask for again.
+-- Tell the core that requests with this one's path have this sampler, so that it need not ask again.
 function M.learn(r, sampler) if handle then c.learn(handle, r, sampler) end end
 
 -- Add the histogram of a row of `events`, or of wall time for row 0, to an array of doubles, from index `at` on, less what is in

@@ -10,5 +10,5 @@ for _, name in ipairs { "idle", "probe", "refusal.invalid", "refusal.permission"
 end
 pcall(require, "zlib") -- profiles in pprof's format use it
 require "perf.profile.native".load()
--- The first snapshot of the heap would stop the worker, to learn LuaJIT's structures. If it cannot, the snapshots say why.
+-- Learn LuaJIT's structures, for which the first snapshot of the heap would stop its worker. If this fails, snapshots say why.
 require "perf.core".heap_learn()

@@ -54,9 +54,10 @@ end
 -- @param[opt] random math.random
 -- @param[opt] failed called with a message if trust raises an error
 -- @return {number=, of=, decide=, skip=, by_route=, header=, trusts=}. number: how many samplers there are; of(route): the number
--- of a route's sampler; decide[i](): whether its next request is counted; skip[i](): how many of its next requests are not, so
--- decide need not be called for them; by_route: whether there is more than one; header: the variable of nginx that has the
--- header, or nil; trusts(value): whether a request with this value of it (or nil) is counted, so that no sampler decides
+-- of a route's sampler; decide[i](): whether the next request of sampler i is counted; skip[i](): how many of its next requests
+-- are not, so that decide need not be called for them; by_route: whether there is more than one sampler; header: the variable of
+-- nginx that has the header, or nil; trusts(value): whether a request is counted for this value of the header (nil: none), so
+-- that no sampler decides
 function M.new(sample, random, failed)
   if type(sample) ~= "table" then sample = { every = sample } end
   sample = check(sample, 1)

@@ -61,7 +61,6 @@ describe("a snapshot of the heap", function()
 
   local function is_exact(h) return h.sums.parts.unknown == missing end
 
-  -- The story: a byte of an address could look like a field that is searched, so one program in 300 could take no snapshot.
   it("learns the structures once in a process and the children of its forks", function()
     local core, kit = require "perf.core", require "testkit"
     take()
@@ -70,6 +69,7 @@ describe("a snapshot of the heap", function()
     assert.equal("true", known)
   end)
 
+  -- The story: a byte of an address could look like a field that is searched, so one program in 300 could take no snapshot.
   it("is exact in programs that have just begun, wherever their memory is", function()
     local program = [[local h = require "perf".heap() print(h.exact, h.sums.parts.unknown)]]
     local command = "for i in 1 22 333 4444 55555 666666 7777777 88888888; do A=$i$i$i$i %s -e '%s'; done"

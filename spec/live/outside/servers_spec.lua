@@ -93,7 +93,7 @@ describe("the profile of a program that embeds Lua", function()
       end
     end
     assert.is_true(sums[3] + sums[9] > 0.9 * profiling.sum(prof), text)
-    -- Some 2,000 samples: the ratio of chance alone is within 20 % of 3 in all but one of 10,000 runs.
+    -- Of some 2,000 samples, the ratio is by chance more than 20 % from 3 in one of 10,000 runs.
     assert.is_true(sums[3] > 2.4 * sums[9] and sums[3] < 3.6 * sums[9], text)
   end
 

@@ -1,5 +1,5 @@
--- Stacks that have all, some or none of their frames in common, of different depths, in zones and outside of them, each sampled
--- after each other one: a sample's stack does not depend on the one before.
+-- Stacks of different depths, in zones and outside of them, which have all, some or none of their frames in common. Each is
+-- sampled after each other one: the stack of a sample does not depend on that of the sample before.
 local kit = require "testkit"
 local perf = require "perf"
 

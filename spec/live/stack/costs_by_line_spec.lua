@@ -1,6 +1,6 @@
--- Interpreted code's lines by their costs, counted in machine instructions. A program runs one machine instruction at a time, and
--- each is added to the line that the unwinder finds. Then the statements of one line are written twice: how many more
--- instructions the program takes is what they cost, whatever the unwinder says, and they all must be found on that line.
+-- The costs of lines of interpreted code, counted in machine instructions. A program runs one machine instruction at a time, and
+-- each is added to the line that the unwinder finds. Then the statements of one line are written twice. The instructions that the
+-- program takes in addition are the cost of that line, whatever the unwinder says, and all of them must be found on it.
 local kit = require "testkit"
 local needs = require "spec.support.needs"
 
@@ -83,7 +83,7 @@ describe("the machine instructions of interpreted code", function()
           -- a virtual machine may lose a step
           assert(math.abs(expected - found) <= 0.02 * cost, ("%s, %s: %d of %d"):format(program[k], what, found, expected))
         end
-        assert(cost > 0.8 * before[line], program[k]) -- it is what the line costs
+        assert(cost > 0.8 * before[line], program[k])
         near(before[line], cost, "once")
         near(cost, after[line] - before[line], "twice")
         for other = 2, #program + 2 do

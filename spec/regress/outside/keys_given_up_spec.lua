@@ -1,7 +1,7 @@
 -- The story: the keys of stacks, by which the kernel counts samples, were never given up, nor those of objects. After 8,192
 -- stacks, each sample of another one went through the ring, as long as luaperf top ran beside a server that loads code or
--- makes processes. Later they were given up, but not where a filter refused membarrier, by which the profiler knew that no
--- sample that was being taken had an old key.
+-- makes processes. Later they were given up, but not where a seccomp filter refused membarrier(2): with it the profiler waited
+-- until no sample was being taken that could have an old key.
 -- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local core = require "perf.core"
 local kit = require "testkit"

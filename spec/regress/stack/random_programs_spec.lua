@@ -1,13 +1,13 @@
 -- The story: of random programs' calls in compiled code, some were shown on a wrong line as if that were exact, and some in a
 -- range of other lines. There were these causes.
--- * The address of a snapshot before a comparison is that of the branch that was not taken. If the code enters a function after
---   it, only that branch was looked at, so a call before `g(x)` was shown in g, on its line with `%`.
+-- * The address of a snapshot before a comparison is that of the branch that was not taken. If the code entered a function after
+--   it, only that branch was looked at. So a call before `g(x)` was shown in g, on its line with `%`.
 -- * If such a snapshot ends a stretch, and more than a comparison followed it, the stretch was taken to end at that branch.
 -- * If one follows another, the jump of the second one was looked for from the branch that the first one had not taken.
 -- * The comparison at the end of a numeric loop is the jump itself. The last call of the loop was left out instead.
 -- * An entered function may have been called by the tail call of another one, which is not there any more.
 -- * Of several functions that the code leaves, the innermost one was shown, whichever did the work.
--- * A loop whose condition the compiler knows may have gone round without any exit.
+-- * A loop whose condition the compiler knows goes round without any exit, which was not noticed.
 local page_fault = require "spec.support.page_fault"
 local perf = require "perf"
 local random_program = require "spec.support.random_program"
@@ -15,7 +15,7 @@ local random_program = require "spec.support.random_program"
 local jit = rawget(_G, "jit")
 local FAULTS_MOST = 1000
 
--- Those before 200 had faults on wrong lines or in ranges without them.
+-- The seeds below 200 had faults on wrong lines, or in ranges without their lines.
 local SEEDS = { 3, 9, 16, 19, 30, 67, 69, 70, 75, 88, 104, 109, 118, 123, 135, 198, 201, 202 }
 
 describe("a page fault of a random program is on its line, in a range with it, or at a call:", function()

@@ -120,7 +120,7 @@ describe("the message about a wrong argument", function()
     end
   end)
 
-  -- The story: the messages of functions that return them still had all of the name; and a name of 2,000 words has no long one.
+  -- The story: the messages of functions that return them still had all of the name; and a name of 2,000 words has no long word.
   it("has the beginning and the end of what a function returns", function()
     requires { perf_open = "user" }
     local prof = perf.profile({ event = "page-faults:u", period = 1 }, function() end)
