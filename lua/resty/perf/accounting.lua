@@ -320,10 +320,10 @@ function M.seen() return handle.seen end
 -- @param[opt] sampler {number=, header=, by_route=}: of resty.perf.sampling; by default one sampler without a header
 function M.sample(sampler)
   sampler = sampler or { number = 1 }
-  skip = ffi.new("double[?]", sampler.number)
-  kept = { header = sampler.header, paths = sampler.by_route and ffi.new("struct pf_accounting_path[?]", PATHS) or nil }
-  sampling.skip, sampling.header, sampling.paths = skip, kept.header, kept.paths
-  sampling.header_size = kept.header and #kept.header or 0
+  local numbers, header = ffi.new("double[?]", sampler.number), sampler.header
+  local paths = sampler.by_route and ffi.new("struct pf_accounting_path[?]", PATHS) or nil
+  skip, kept = numbers, { header = header, paths = paths } -- set together: memory may run out before
+  sampling.skip, sampling.header, sampling.paths, sampling.header_size = numbers, header, paths, header and #header or 0
 end
 M.sample()
 

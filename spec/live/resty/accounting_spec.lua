@@ -397,6 +397,22 @@ describe("resty.perf.accounting", function()
       assert.equal(accounting.ENOENT, accounting.enter(with "/", CONTENT))
     end)
 
+    -- The story: the core then went on with the numbers of the last sampler, whose memory was free.
+    it("keeps its sampler if there is no memory for another one", function()
+      local new = ffi.new
+      function ffi.new(kind, ...)
+        if kind:find "path" then error("not enough memory", 0) end
+        return new(kind, ...)
+      end
+      local ok, message = pcall(accounting.sample, { number = 2, by_route = true })
+      ffi.new = new
+      assert.same({ false, "not enough memory" }, { ok, message })
+      accounting.skip(0, 2)
+      for _ = 1, 2 do assert.equal(0, accounting.enter(with "/", CONTENT)) end
+      assert.is_false(accounting.skipped(0))
+      assert.equal(accounting.ENOENT, accounting.enter(with "/", CONTENT))
+    end)
+
     it("knows the samplers of paths that it has learned", function()
       local long, longer = "/" .. ("p"):rep(119), "/" .. ("p"):rep(120)
       accounting.sample { number = 3, by_route = true }
