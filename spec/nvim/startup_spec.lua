@@ -57,6 +57,36 @@ describe(":Perf startup", function()
     assert.same({ "(config)", nvim.dir .. "/mine.lua" }, { found.plugin.name, found.line.file })
   end)
 
+  -- The story: Neovim asked for <Enter> after the message of an error, and nobody answered: it was ended after a minute.
+  it("ends if the configuration has errors", function()
+    nvim:init [[
+      if vim.fn.index(vim.v.argv, "--startuptime") > 0 then
+        require "slow".burn(1e6)
+        error("broken\n" .. ("many lines\n"):rep(100))
+      end
+    ]]
+    local found = nvim:run(startup)
+    assert.is_nil(found.failure)
+    assert.equal("slow.nvim", found.plugin.name)
+  end)
+
+  -- The story: the other Neovim found the swap file of this one, and asked what to do.
+  it("opens a file that is open in this Neovim", function()
+    nvim:init "vim.o.directory = vim.fn.stdpath 'data'"
+    local path = nvim:line("slow.nvim/lua/slow.lua", "-- burns")
+    local found = nvim:run(([[
+      vim.o.updatecount = 200
+      vim.cmd("edit %s")
+      vim.cmd "preserve"
+      assert(vim.fn.swapname "" ~= "", "no swap file")
+      local found
+      assert(require "perf.nvim".startup({ %q }, function(prof, why) found = { ok = prof ~= nil, why = not prof and why } end))
+      assert(vim.wait(120000, function() return found end), "no result")
+      return found
+    ]]):format(path, path))
+    assert.same({ ok = true, why = false }, found)
+  end)
+
   it("says how the other Neovim ended if it did not start", function()
     nvim:init "if vim.fn.index(vim.v.argv, '--startuptime') > 0 then vim.cmd 'cquit 3' end"
     local found = nvim:run(startup)

@@ -1,6 +1,7 @@
 -- Runs in the Neovim that `:Perf startup` starts, before its configuration: profiles it until it has started, writes the profile
 -- and the places of its files, and quits. The file returns a function, since this plugin is not in its 'runtimepath' yet.
 local WAIT = 200 -- ms after the last event of the start, for what plugins do just after it
+local ENTER = 50 -- ms until a prompt is answered
 
 return function(paths, here, out, opts)
   local uv = vim.uv or vim.loop
@@ -17,10 +18,15 @@ return function(paths, here, out, opts)
     local p = assert(require "perf".profiler(opts))
     assert(p:start())
     prepared = uv.hrtime()
-    local done
+    -- After messages, such as those of errors in the configuration, Neovim waits for <Enter>.
+    local enter, done = uv.new_timer(), false
+    enter:start(ENTER, ENTER, function()
+      if vim.api.nvim_get_mode().mode:find "^rm?$" then vim.api.nvim_input "<CR>" end
+    end)
     local function finish()
       if done then return end
       done = true
+      enter:close()
       local stopped, why = pcall(function()
         local prof = assert(p:stop())
         assert(prof:save(out .. "/profile.json"))

@@ -121,7 +121,8 @@ function M.run(perf, opts, done)
   vim.fn.mkdir(dir, "p")
   local code = ("lua dofile(%q)({%q, %q}, %q, %q, %s)"):format(here .. "/child.lua", package.path, package.cpath, here, dir,
     vim.inspect(opts.profiler, { newline = "", indent = "" }))
-  local command = { vim.v.progpath, "--startuptime", dir .. "/times", "--cmd", code }
+  -- Without swap files, it does not ask what to do about the file that is open here.
+  local command = { vim.v.progpath, "-n", "--startuptime", dir .. "/times", "--cmd", code }
   vim.list_extend(command, same_configuration())
   vim.list_extend(command, opts.args or {})
   local buf, win, timer, job
