@@ -28,9 +28,9 @@ M.options = {
   { "events", "string", "the event to sample: task-clock, page-faults, cycles, a tracepoint ...; of a script also alloc, heap",
     short = "e", long = "event", arg = "EVENT", list = true },
   options.freq, options.period,
-  { "g", "boolean", "for Lua, C and kernel functions too; for others, call chains", short = "g", long = false },
-  copy(record.call_graph, { "call_graph", "string", "as -g; for others, by frame pointers (fp), or with stacks that perf "
-    .. "report unwinds (dwarf)", arg = "MODE" }),
+  { "g", "boolean", "C and kernel functions too; of programs without Lua, call chains", short = "g", long = false },
+  copy(record.call_graph, { "call_graph", "string", "as -g; of programs without Lua, by frame pointers (fp), or with "
+    .. "stacks that perf report unwinds (dwarf)", arg = "MODE" }),
   options.pid, options.all_cpus,
   { "output", "string", "the file (luaperf.json for a script, perf.data otherwise)", short = "o", arg = "FILE" },
   copy(profiler.filter, { [3] = "record only the hits of a tracepoint for which this expression is true, such as 'fd == 1'",

@@ -6,7 +6,7 @@ local M = {}
 local uv = vim.uv or vim.loop
 local space = vim.api.nvim_create_namespace "perf.nvim.marks"
 local HOT, WARM = 0.2, 0.05 -- shares of the weight
-local invalidate = vim.fn.has "nvim-0.10" == 1 or nil -- the mark of a deleted line goes; older versions move it to the next line
+local invalidate = vim.fn.has "nvim-0.10" == 1 or nil -- a deleted line loses its mark; older versions move it to the next line
 local shown -- {prof=, whole=, least=, files={[real path] = name in the profile}}
 
 local function group_of(share)

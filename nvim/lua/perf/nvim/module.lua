@@ -26,8 +26,8 @@ local function has(dir)
   return false
 end
 
--- Remove what a failed require left in package.loaded: a placeholder, with which the next one reports a loop, and the parts of
--- the module that could be loaded.
+-- Remove what a failed require left in package.loaded: a placeholder, because of which the next require reports a loop, and the
+-- parts of the module that could be loaded.
 local function forget()
   for name in pairs(package.loaded) do
     local own = name == "perf.health" or name == "perf.nvim" or name:find "^perf%.nvim%."

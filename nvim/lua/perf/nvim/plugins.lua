@@ -32,7 +32,7 @@ local function name_of(dir)
   return general[name] and parent ~= "" and parent .. "/" .. name or name or dir
 end
 
---- A file that the command line of this Neovim names. The working directory may have changed since.
+--- The path of a file that the command line of this Neovim names: the working directory may have changed since.
 function M.named(file)
   local path = ("%s/%s"):format(vim.env.PWD or "", file)
   return not file:find "^/" and vim.fn.filereadable(path) == 1 and path or file
@@ -82,7 +82,7 @@ local function place_of(places, file)
   end
   -- Packages are also in the directories of the configuration and of the site.
   if not known or known.name == "(site)" or known.name == M.CONFIG then
-    local above = file:match "^(.*/)lua/" or file -- modules may be in directories with the names of conventions too
+    local above = file:match "^(.*/)lua/" or file -- without the module's own directories, whose names may match too
     for _, pattern in ipairs(conventions) do
       local dir = above:match(pattern .. "/")
       if dir and (not known or #dir > #known.prefix) then
