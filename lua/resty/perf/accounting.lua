@@ -323,7 +323,8 @@ function M.sample(sampler)
   local numbers, header = ffi.new("double[?]", sampler.number), sampler.header
   local paths = sampler.by_route and ffi.new("struct pf_accounting_path[?]", PATHS) or nil
   skip, kept = numbers, { header = header, paths = paths } -- set together: memory may run out before
-  sampling.skip, sampling.header, sampling.paths, sampling.header_size = numbers, header, paths, header and #header or 0
+  sampling.skip, sampling.header, sampling.paths = skip, kept.header, kept.paths
+  sampling.header_size = header and #header or 0
 end
 M.sample()
 
