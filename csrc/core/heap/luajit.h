@@ -66,7 +66,7 @@ struct pf_heap_luajit_reader {
 
 void pf_heap_luajit_reader(struct pf_heap_luajit_reader *r, const struct pf_heap_luajit *l, uint64_t global);
 
-/* For the learner: the bytes of an object, as the collector counts them; -1 if it is none. start: where its block begins. */
+/* For the learner: the bytes of an object, as the collector counts them; -1 if it is not an object. start: where its block begins. */
 int64_t pf_heap_luajit_size(const struct pf_heap_luajit *l, uint64_t global, uint64_t at, uint64_t *start);
 /* The bytes of an array, and where it begins; 0 if there is none. */
 uint64_t pf_heap_luajit_vector(const struct pf_heap_luajit *l, const struct pf_heap_vector *v, uint64_t global, uint64_t *start);
