@@ -14,7 +14,7 @@ local CHILDREN = 150 -- more than the processes that are remembered before the p
 local SCRIPT = [[
   local kit = require "testkit"
   for _ = 1, 3 do kit.syscalls(5) end
-  print "done" io.stdout:flush() io.read() -- until the profile has read its mappings
+  kit.sleeps(1, 2e7) -- until the profile has read its mappings
 ]]
 
 -- Count what is kept for the processes.
@@ -57,11 +57,12 @@ describe("a profile of many processes that end keeps no more than of a few", fun
   end
 
   it("if each executes a program", function()
-    outside.requires { tracepoint = event }
+    -- The sanitizers slow an interpreter's start and the search for its state; then the process ends before the state is found.
+    outside.requires { tracepoint = event, nosan = true }
     util.with_tmpname(function(path)
       util.write_file(path, SCRIPT)
       check(profile(function()
-        local command = ("{ sleep 0.02; echo; } | exec %s %s >/dev/null"):format(util.lua(), path)
+        local command = ("%s %s; true"):format(util.lua(), path)
         for _ = 1, CHILDREN do os.execute(command) end
       end))
     end)
