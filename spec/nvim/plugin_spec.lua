@@ -117,6 +117,23 @@ describe("the plugin for Neovim", function()
     assert.is_true(n > 30)
   end)
 
+  -- The story: a directory with a slash at its end was a plugin with the whole path as its name.
+  it("tells the plugin of a directory in 'runtimepath' with a slash at its end", function()
+    nvim:write(nvim.dir .. "/one.nvim/lua/one.lua", "")
+    nvim:write(nvim.dir .. "/two.nvim/after/plugin/two.lua", "")
+    local names = nvim:run((([[
+      vim.opt.runtimepath:append "%s/one.nvim/"
+      vim.opt.runtimepath:append "%s/two.nvim/after/"
+      local plugins = require "perf.nvim.plugins"
+      local plugin_of, list = plugins.namer(plugins.places()), {}
+      for i, file in ipairs { "one.nvim//lua/one.lua", "one.nvim/lua/one.lua", "two.nvim/after//plugin/two.lua" } do
+        list[i] = table.concat({ plugin_of("%s/" .. file) }, ": ")
+      end
+      return list
+    ]]):gsub("%%s", nvim.dir)))
+    assert.same({ "one.nvim: lua/one.lua", "one.nvim: lua/one.lua", "two.nvim: after//plugin/two.lua" }, names)
+  end)
+
   it("tells the plugin of a file by its path", function()
     local names = nvim:run [[
       local plugins = require "perf.nvim.plugins"

@@ -243,6 +243,23 @@ describe(":Perf", function()
       "Perf: the profile is still running; :Perf stop ends it" }, notes)
   end)
 
+  -- The story: a stop in a timer's callback ended with an error of Neovim, and the profile was lost.
+  it("says that a callback of vim.loop cannot stop the profile, which goes on", function()
+    local found = nvim:run [[
+      local perf, list = require "perf.nvim"
+      assert(perf.start())
+      local timer = (vim.uv or vim.loop).new_timer()
+      timer:start(1, 0, function()
+        list = { perf.stop() }
+        timer:close()
+      end)
+      assert(vim.wait(60000, function() return list end))
+      return { why = list[2], running = perf.running(), stopped = perf.stop() ~= nil }
+    ]]
+    assert.same({ why = "a callback of vim.loop cannot stop the profile: use vim.schedule in it", running = "task-clock",
+      stopped = true }, found)
+  end)
+
   it("explains wrong options of setup", function()
     local found = nvim:run [[
       local perf, list = require "perf.nvim", {}

@@ -94,6 +94,7 @@ end
 -- @return the Profile, and its sums by plugin, file and line
 function M.stop()
   if not running then return nil, "no profile is running; :Perf start begins one" end
+  if vim.in_fast_event() then return nil, "a callback of vim.loop cannot stop the profile: use vim.schedule in it" end
   local profiler = running.profiler
   running = nil
   local prof, why = attempt(profiler.stop, profiler)

@@ -46,7 +46,7 @@ function M.places()
   add(list, vim.env.VIMRUNTIME, M.RUNTIME)
   add(list, config, M.CONFIG)
   for _, dir in ipairs(vim.api.nvim_list_runtime_paths()) do
-    dir = dir:gsub("/after/?$", "")
+    dir = dir:gsub("/+$", ""):gsub("/after$", "")
     if dir ~= config and dir:sub(1, #vim.env.VIMRUNTIME) ~= vim.env.VIMRUNTIME then add(list, dir, name_of(dir)) end
   end
   local init = vim.env.MYVIMRC or ""
@@ -91,7 +91,7 @@ local function place_of(places, file)
       end
     end
   end
-  if known then return known.name, file:sub(#known.prefix + 1) end
+  if known then return known.name, (file:sub(#known.prefix + 1):gsub("^/+", "")) end
   return "(other)", file
 end
 
