@@ -8,10 +8,10 @@ local pairs_of = require "perf.base.pairs"
 
 local M = {}
 
--- "a, b or c"
+-- "a, b or c"; "" for an empty list
 function M.enumerate(list)
-  local text = table.concat(list, ", ", 1, #list - 1)
-  return text == "" and list[#list] or text .. " or " .. list[#list]
+  if #list < 2 then return list[1] or "" end
+  return table.concat(list, ", ", 1, #list - 1) .. " or " .. list[#list]
 end
 
 -- A row of perf.api.options, prepared for checks: its Lua types and its possible strings as sets.

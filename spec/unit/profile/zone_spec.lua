@@ -62,6 +62,16 @@ describe("luaperf report --zone", function()
     assert.same({ nil, "no sample is in the zone 'nowhere'; the profile has input", "USAGE" }, { ok, message, code })
   end)
 
+  -- The story: a profile of a script has no zones, as a rule, and the message was "attempt to concatenate a nil value".
+  it("says so if the profile has no zones", function()
+    local prof = profiles.new { event = "cpu-clock", unit = "ns", { weight = 3, "app.lua:1 main chunk" } }
+    util.with_tmpname(function(path)
+      assert(prof:speedscope(path))
+      local ok, message, code = report.run({ zone = "parse" }, { path })
+      assert.same({ nil, "no sample is in the zone 'parse'; the profile has no zones", "USAGE" }, { ok, message, code })
+    end)
+  end)
+
   -- The story: the message had the names as they are in the file, with ends of lines and escape sequences of terminals.
   it("shows names of zones on one line, as the tables do", function()
     local prof = profiles.new { event = "cpu-clock", unit = "ns", { weight = 3, zone = "a\n\27[2J", "app.lua:1 main chunk" } }
