@@ -162,6 +162,7 @@ build-for-%: left-out $(BUILD)/core/libcore.a $(if $(filter outside,$(EXT)),$(BU
 	@+command -v $* >/dev/null && $(MAKE) -s headers LUA=$* >/dev/null 2>&1 || exit 0; $(MAKE) -s LUA=$* all testkit
 
 demo: ## install what is missing (Debian), build, run the demonstration
+	$(if $(LUA_INCDIR)$(filter $(LUA),$(LUAS)),,@echo "LUA=$(LUA) is none of: $(LUAS)" >&2; exit 1)
 	@LUA=$(LUA) tools/setup.sh demo
 	@env=$$($(MAKE) -s env) && eval "$$env" && $(LUA) examples/demo.lua
 
