@@ -10,7 +10,8 @@ describe("make demo", function()
       shell(dir, "mkdir tools")
       util.write_file(dir .. "/Makefile", (util.read_file "Makefile"))
       util.write_file(dir .. "/tools/setup.sh", "#!/bin/sh\necho install for $LUA\nexit 1\n")
-      output = shell(dir, "chmod +x tools/setup.sh; LD_PRELOAD= env -u LUA_INCDIR -u MAKEFLAGS make -s demo " .. arguments .. " 2>&1")
+      shell(dir, "chmod +x tools/setup.sh")
+      output = shell(dir, "LD_PRELOAD= env -u LUA_INCDIR -u MAKEFLAGS make -s demo " .. arguments .. " 2>&1")
     end)
     return output
   end
