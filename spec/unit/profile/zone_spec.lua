@@ -81,16 +81,6 @@ describe("luaperf report --zone", function()
       assert.same({ nil, [[no sample is in the zone 'b\n'; the profile has a\n\x1b[2J]], "USAGE" }, { ok, message, code })
     end)
   end)
-
-  -- The story: the message was "attempt to concatenate a nil value".
-  it("says that the profile has no zones", function()
-    local prof = profiles.new { event = "cpu-clock", unit = "ns", { weight = 3, "app.lua:1 main chunk" } }
-    util.with_tmpname(function(path)
-      assert(prof:speedscope(path))
-      local ok, message, code = report.run({ zone = "parse" }, { path })
-      assert.same({ nil, "no sample is in the zone 'parse'; the profile has no zones", "USAGE" }, { ok, message, code })
-    end)
-  end)
 end)
 
 describe("luaperf top --zone", function()
