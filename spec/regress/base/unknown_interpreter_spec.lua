@@ -1,4 +1,4 @@
--- The story: make demo LUA=lua5.9 installed LuaJIT and more packages, and only then said that there is no such interpreter.
+-- The story: make demo LUA=lua5.9 installed LuaJIT and more packages, and only then said that it does not know lua5.9.
 local shell = require "spec.support.luaperf".shell
 local util = require "spec.support.util"
 
