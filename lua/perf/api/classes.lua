@@ -238,8 +238,8 @@ return {
     { "close", "()", "Free the memory of the snapshot." } },
   { class = "HeapDifference", summary = "The changes from one Heap to a later one; prints as tables.", fields = {
       { "total", "integer", "the change of `Heap.total`" },
-      { "types", "{table,...}", "the largest change first: `{type=, count=, bytes=}`, the changes" },
-      { "paths", "{table,...}", "the same by path: `{path=, type=, what=, before=, after=, bytes=}`; `bytes` "
+      { "types", "{table,...}", "what grew most first: `{type=, count=, bytes=}`, the changes" },
+      { "paths", "{table,...}", "the largest changes by path, what grew most first: `{path=, type=, what=, before=, after=, bytes=}`; `bytes` "
         .. "is the change of what the path retains" } } },
   { class = "Zone", summary = "A label on samples, which perf.zone began.",
     { "close", "()", "Leave the zone, and return to the one in which it was entered." } },

@@ -14,11 +14,17 @@ local HeapDifference = {}
 HeapDifference.__index = HeapDifference
 HeapDifference.__name = "perf.HeapDifference"
 
-local function change_first(a, b)
-  local x, y = math.abs(a.bytes), math.abs(b.bytes)
-  if x ~= y then return x > y end
-  return (a.path or a.type) < (b.path or b.type)
+local function by(amount)
+  return function(a, b)
+    local x, y = amount(a.bytes), amount(b.bytes)
+    if x ~= y then return x > y end
+    return (a.path or a.type) < (b.path or b.type)
+  end
 end
+
+-- The rows are those with the largest changes. What grew comes first: a large fall is often memory that is still there but is held by
+-- two paths now, so neither retains it alone.
+local largest_change, growth_first = by(math.abs), by(function(bytes) return bytes end)
 
 local function types(new, old)
   local list, by_type = {}, {}
@@ -38,7 +44,7 @@ local function types(new, old)
   for k = #list, 1, -1 do
     if list[k].bytes == 0 and (list[k].count or 0) == 0 then table.remove(list, k) end
   end
-  table.sort(list, change_first)
+  table.sort(list, growth_first)
   return list
 end
 
@@ -87,8 +93,9 @@ function M.new(new, old, n)
   local list, seen = {}, {}
   local moved = changes(new.snapshot, old.snapshot, 1, seen, list, {})
   changes(old.snapshot, new.snapshot, -1, seen, list, moved)
-  table.sort(list, change_first)
+  table.sort(list, largest_change)
   for k = #list, n + 1, -1 do list[k] = nil end
+  table.sort(list, growth_first)
   return setmetatable({ total = new.total - old.total, types = printed.rows(types(new, old)), paths = printed.rows(list) },
     HeapDifference)
 end

@@ -1,0 +1,27 @@
+-- The story: the module's own class had retained 376 KB, until compiled code held the same memory too. That fall was the first row of a
+-- difference, before the leak of 300 KB.
+local perf = require "perf"
+
+it("a difference of heaps begins with what grew most, also if something else fell by more", function()
+  requires { heap = true }
+  perf.heap():close() -- it loads modules
+  local kept = { falls = {}, grows = {} }
+  _G.heap_kept = kept
+  for i = 1, 6000 do kept.falls[i] = { i } end
+  local before = assert(perf.heap())
+  finally(function()
+    before:close()
+    _G.heap_kept = nil
+  end)
+  kept.falls = nil
+  for i = 1, 3000 do kept.grows[i] = { i } end
+  local after = assert(perf.heap())
+  local difference = after:diff(before)
+  after:close()
+  local paths = difference.paths
+  assert.equal("_G.heap_kept.grows", paths[1].path, tostring(difference))
+  assert.equal("_G.heap_kept.falls", paths[#paths].path, tostring(difference))
+  assert.is_true(-paths[#paths].bytes > paths[1].bytes and paths[1].bytes > 0)
+  for i = 2, #paths do assert.is_true(paths[i - 1].bytes >= paths[i].bytes) end
+  for i = 2, #difference.types do assert.is_true(difference.types[i - 1].bytes >= difference.types[i].bytes) end
+end)
