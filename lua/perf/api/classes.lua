@@ -239,8 +239,8 @@ return {
   { class = "HeapDifference", summary = "The changes from one Heap to a later one; prints as tables.", fields = {
       { "total", "integer", "the change of `Heap.total`" },
       { "types", "{table,...}", "what grew most first: `{type=, count=, bytes=}`, the changes" },
-      { "paths", "{table,...}", "the largest changes by path, what grew most first: `{path=, type=, what=, before=, after=, bytes=}`; `bytes` "
-        .. "is the change of what the path retains" } } },
+      { "paths", "{table,...}", "the largest changes by path, what grew most first: "
+        .. "`{path=, type=, what=, before=, after=, bytes=}`; `bytes` is the change of what the path retains" } } },
   { class = "Zone", summary = "A label on samples, which perf.zone began.",
     { "close", "()", "Leave the zone, and return to the one in which it was entered." } },
   { class = "Tracer", summary = "Makes spans, and sends them.", fields = {
