@@ -22,8 +22,8 @@ local function by(amount)
   end
 end
 
--- The rows are those with the largest changes. What grew comes first: a large fall is often memory that is still there, but is held
--- by two paths now, so neither retains it alone.
+-- The rows are those with the largest changes. What grew comes first: a large fall is often memory that is still there, but
+-- that is held by two paths now, so neither retains it alone.
 local largest_change, growth_first = by(math.abs), by(function(bytes) return bytes end)
 
 local function types(new, old)

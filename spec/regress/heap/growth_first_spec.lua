@@ -1,5 +1,5 @@
--- The story: the module's own class had retained 376 KB, until compiled code held the same memory too. That fall was the first row
--- of a difference, before the leak of 300 KB.
+-- The story: the module's own class had retained 376 KB, until compiled code held the same memory too. That fall was the first
+-- row of a difference, before the leak of 300 KB.
 local perf = require "perf"
 
 it("a difference of heaps begins with what grew most, also if something else fell by more", function()
