@@ -1,6 +1,7 @@
 -- The costs of lines of interpreted code, counted in machine instructions. A program runs one machine instruction at a time, and
 -- each is added to the line that the unwinder finds. Then the statements of one line are written twice. The instructions that the
 -- program takes in addition are the cost of that line, whatever the unwinder says, and all of them must be found on it.
+-- Long: each interpreter has other machine instructions.
 local kit = require "testkit"
 local needs = require "spec.support.needs"
 
