@@ -26,22 +26,23 @@ static struct pf_mapped *code_of(const char *text, unsigned *n)
 {
 	struct pf_mapped *items = NULL, *more;
 	const char *line = text;
-	unsigned room = 0;
+	unsigned count = 0, room = 0;
 	struct pf_map map;
 
-	*n = 0;
 	for (const char *next = pf_maps_next(line, &map); next; line = next, next = pf_maps_next(line, &map)) {
 		if (!map.executable)
 			continue;
-		if (*n == room) {
+		if (count == room) {
 			room = room ? room * 2 : 16;
 			more = realloc(items, room * sizeof *items);
 			if (!more)
 				break;
 			items = more;
 		}
-		items[(*n)++] = (struct pf_mapped){.from = map.from, .to = map.to, .at = (size_t)(line - text), .is_file = map.inode != 0};
+		items[count++] =
+			(struct pf_mapped){.from = map.from, .to = map.to, .at = (size_t)(line - text), .is_file = map.inode != 0};
 	}
+	*n = items ? count : 0;
 	return items;
 }
 
