@@ -131,10 +131,12 @@ static int read_blocks(struct pf_reader *r, struct pf_reader_block *b, uint64_t 
 		of[i]->address = of[i]->last;
 	if (got < n)
 		of[got]->last = 0;
+	r->has_ended = bytes == -ESRCH;
 	return got ? 0 : -EFAULT;
 }
 
-/* Read memory that the snapshot lacks. */
+/* Read memory that the snapshot lacks. If the process has ended, the kernel is not asked again for this sample: a search for a trace
+ * that is gone reads each entry of the array of traces. */
 static int read_live(struct pf_reader *r, void *to, uint64_t address, size_t n)
 {
 	const uint64_t from = address & ~(uint64_t)(PF_READER_BLOCK - 1);
@@ -146,6 +148,8 @@ static int read_live(struct pf_reader *r, void *to, uint64_t address, size_t n)
 		r->missing[1] = r->missing[0];
 		r->missing[0] = r->number;
 	}
+	if (b->address != from && r->has_ended)
+		return -ESRCH;
 	if (b->address != from && read_blocks(r, b, from) < 0) {
 		b->address = 0;
 		return -EFAULT;
@@ -265,6 +269,7 @@ int pf_reader_begin(struct pf_reader *r, const struct pf_snapshot_head *s, size_
 	r->objects = r->new;
 	r->number++;
 	r->fixed = fixed;
+	r->has_ended = 0;
 	pf_reader_again(r, 1);
 	if (parse(r, at, at + s->changing, r->changing) < 0)
 		return -EINVAL;

@@ -55,6 +55,7 @@ struct pf_reader {
 	pid_t pid;
 	int live;   /* reads of memory that does not change may ask the process */
 	int missed; /* a read asked for such memory */
+	int has_ended; /* the process had ended when it was asked for this sample */
 	struct pf_fixed *fixed;
 	/* May this be read from the process? NULL: everything that is not known to change. */
 	int (*may_read)(const struct pf_reader *r, uint64_t address, size_t n);
