@@ -36,6 +36,7 @@ struct pf_watch;
  * of a request is that of its path in `paths` (PF_ACCOUNTING_PATHS places), or sampler 0 if `paths` is NULL. A request whose path is not
  * in `paths`, or for which the variable `header` (its name in lower case; NULL: none) has a value, is left to the caller. */
 #define PF_ACCOUNTING_TYPES                                                                                                \
+	enum { PF_ACCOUNTING_PATHS = 256 };                                                                                 \
 	struct pf_accounting_path {                                                                                             \
 		uint32_t size, sampler;                                                                                             \
 		char text[120];                                                                                                     \
@@ -48,7 +49,6 @@ struct pf_watch;
 	};
 
 PF_ACCOUNTING_TYPES
-enum { PF_ACCOUNTING_PATHS = 256 };
 
 /* The first members of struct pf_accounting, as text for LuaJIT's FFI, so that Lua reads them without a call. Each sum has
  * `words` words, as in struct pf_counts but without ids: wall time, {enabled, running} of each group, `values` - 1 values. */

@@ -55,7 +55,6 @@ ffi.cdef(wait_types)
 ffi.cdef(types)
 local waits_type = ffi.typeof(wait_members .. " *")
 
-local PATHS = 256
 local sampling = ffi.new "struct pf_accounting_sampling" -- for the core
 local skip -- its array
 local kept -- the other memory that it points to, so that this is not collected
@@ -321,7 +320,7 @@ function M.seen() return handle.seen end
 function M.sample(sampler)
   sampler = sampler or { number = 1 }
   local numbers, header = ffi.new("double[?]", sampler.number), sampler.header
-  local paths = sampler.by_route and ffi.new("struct pf_accounting_path[?]", PATHS) or nil
+  local paths = sampler.by_route and ffi.new "struct pf_accounting_path[PF_ACCOUNTING_PATHS]" or nil
   skip, kept = numbers, { header = header, paths = paths } -- set together: memory may run out before
   sampling.skip, sampling.header, sampling.paths = skip, kept.header, kept.paths
   sampling.header_size = header and #header or 0
