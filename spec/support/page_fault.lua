@@ -47,6 +47,16 @@ end
 --- Calls fn(...) and returns the profile of its page faults.
 function page_fault.profile(fn, ...) return perf.profile({ event = "page-faults", period = 1 }, fn, ...) end
 
+--- The calling frames of the program, from the innermost one: what the interpreter itself says.
+function page_fault.frames()
+  local frames = {}
+  for level = 2, math.huge do
+    local info = debug.getinfo(level, "Sl")
+    if not info then return frames end
+    if info.source == "=program" then frames[#frames + 1] = { line = info.currentline, linedefined = info.linedefined } end
+  end
+end
+
 --- Is this a frame of the program?
 function page_fault.in_program(frame) return frame.name:find("program:", 1, true) == 1 end
 

@@ -122,13 +122,7 @@ function random_program.truth(text, first, n, most)
   local jit = require "jit"
   local TOO_MANY = {}
   local function touch()
-    local frames = {}
-    for level = 2, math.huge do
-      local info = debug.getinfo(level, "Sl")
-      if not info then break end
-      if info.source == "=program" then frames[#frames + 1] = { line = info.currentline, linedefined = info.linedefined } end
-    end
-    truth[#truth + 1] = frames
+    truth[#truth + 1] = page_fault.frames()
     if #truth > most then error(TOO_MANY, 0) end
     return 0
   end

@@ -3,6 +3,7 @@
 -- compiled copy has fewer exits, so a stretch of its code returns from a function and goes on in the caller.
 -- Half of the system calls of `function f() x = n > 0 and call() or / call() end` were shown on its second line: the
 -- second f() of `f() f()` begins in the stretch of the first one, where the jump was looked for that leads to the branch.
+local page_fault = require "spec.support.page_fault"
 local perf = require "perf"
 local testkit = require "testkit"
 
@@ -68,13 +69,7 @@ end
 local function truth_of(body, size, twice)
   local truth, first = {}, 0
   local function note(_, at)
-    local frames = {}
-    for level = 2, math.huge do
-      local info = debug.getinfo(level, "Sl")
-      if not info then break end
-      if info.source == "=program" then frames[#frames + 1] = { line = info.currentline, linedefined = info.linedefined } end
-    end
-    truth[at / size] = frames
+    truth[at / size] = page_fault.frames()
     return 0
   end
   load_program(body)(setmetatable({}, { __index = note, __newindex = note }), size, function(work)
