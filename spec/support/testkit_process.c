@@ -13,6 +13,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -235,18 +236,30 @@ static int kit_fork(lua_State *L)
     return child_wait(L);
 }
 
+/* fork(2), without the C library; number: the pid that the child gets (0: any), for which root may ask */
+static pid_t raw_fork(pid_t number)
+{
+    const struct {
+        uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid, set_tid_size;
+    } args = { .exit_signal = SIGCHLD, .set_tid = (uintptr_t)&number, .set_tid_size = 1 };
+
+    if (number)
+        return (pid_t)syscall(SYS_clone3, &args, sizeof args);
+    return (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+}
+
 /*
- * split([raw]): forks. Returns the child's pid, and in the child 0. raw: by the system call itself, so that no handler of
+ * split([raw [, number]]): forks. Returns the child's pid, and in the child 0. raw: by the system call itself, so that no handler of
  * pthread_atfork runs, and the C library does not take its locks first. A lock that another thread holds then, as malloc's, is
- * held in the child for ever: all other threads must be parked (park). reap(pid): waits for the child, and returns its status as
- * child:wait does.
+ * held in the child for ever: all other threads must be parked (park). number: the pid of the child, of which no process exists;
+ * nil, message, code if the kernel refuses it. reap(pid): waits for the child, and returns its status as child:wait does.
  */
 static int kit_split(lua_State *L)
 {
-    pid_t pid;
+    pid_t number = (pid_t)luaL_optinteger(L, 2, 0), pid;
 
     fflush(NULL);
-    pid = lua_toboolean(L, 1) ? (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL) : fork();
+    pid = lua_toboolean(L, 1) ? raw_fork(number) : fork();
     if (pid < 0)
         return tk_refused(L, "fork", errno);
     tk_forked();

@@ -287,9 +287,20 @@ static __always_inline __u64 generation(void)
 	return v ? *v : 0;
 }
 
+/* A process has one start time, and each program that it executes another number. */
+enum { EXECS = 8 /* bits */ };
+
 static __always_inline __u64 program_of(struct task_struct *leader)
 {
-	return leader->start_time * 31 + leader->self_exec_id;
+	return leader->start_time << EXECS | (leader->self_exec_id & ((1 << EXECS) - 1));
+}
+
+/* A known process; NULL if there is none, or if it has ended and another one has its number now. */
+static __always_inline struct pf_snapshot_process *known_process(__u32 pid, struct task_struct *leader)
+{
+	struct pf_snapshot_process *p = bpf_map_lookup_elem(&processes, &pid);
+
+	return p && p->program && (p->program ^ program_of(leader)) >> EXECS ? NULL : p;
 }
 
 /* Look for the known states of the process, or of its parent if it was forked just now. A known process may run another program by now. */
@@ -304,9 +315,9 @@ static __always_inline void set_process(struct scratch *s, struct pf_snapshot_pr
 		return;
 	if (s->s.flags & PF_SNAPSHOT_UNKNOWN)
 		of = leader->real_parent->group_leader;
-	else if (!p->program)
-		p->program = s->s.program;
-	if ((p->program && p->program != program_of(of)) || of->self_exec_id != leader->self_exec_id)
+	if (!p->program)
+		p->program = program_of(of);
+	if (p->program != program_of(of) || of->self_exec_id != leader->self_exec_id)
 		s->process.young = 1;
 	else
 		s->process = *p;
@@ -319,13 +330,13 @@ static __always_inline void take(void *ctx, __u64 weight, __u64 address, int puc
 	const __u64 began = bpf_ktime_get_ns();
 	struct task_struct *task = (void *)bpf_get_current_task_btf();
 	__u32 pid = pid_of(task->group_leader), thread = task->pid, parent = 0;
-	struct pf_snapshot_process *p = bpf_map_lookup_elem(&processes, &pid);
+	struct pf_snapshot_process *p = known_process(pid, task->group_leader);
 	struct scratch *s = scratch();
 	__u64 size, flags = 0;
 
 	if (!p) { /* perhaps it was forked just now */
 		parent = pid_of(task->real_parent->group_leader);
-		p = bpf_map_lookup_elem(&processes, &parent);
+		p = known_process(parent, task->real_parent->group_leader);
 		flags = PF_SNAPSHOT_UNKNOWN;
 	}
 	if (ours && !p)

@@ -244,10 +244,12 @@ void pf_target_free(struct pf_target *t)
 
 void pf_targets_forget(struct pf_collector *c)
 {
+	const uint64_t now = pf_clock_ns(CLOCK_MONOTONIC);
 	unsigned n = 0, ended = 0;
 
-	if (c->targets_n < c->targets_most || c->targets_n < FEW)
+	if ((c->targets_n < c->targets_most || c->targets_n < FEW) && now - c->targets_looked_at < SECOND)
 		return;
+	c->targets_looked_at = now;
 	for (unsigned i = 0; i < c->targets_n; i++) {
 		struct pf_target *t = c->targets[i];
 
