@@ -193,26 +193,25 @@ static const struct pb_record *self(lua_State *L)
 	return r ? r : check_record(L, 1);
 }
 
-/* Upvalues: a table from names to rows, to methods, and to {function} for a field that Lua computes; the metatable. */
+/* Upvalues: a table from names to rows of `fields`, to methods, and to {function} for a field that Lua computes; the metatable. */
 static int l_index(lua_State *L)
 {
 	const struct pb_record *r = self(L);
+	const struct field *f;
 
 	if (pf_record_is_user(r->rec.type) && pb_tool_records->field(L, r->bytes, r->rec.size))
 		return 1;
 	lua_pushvalue(L, 2);
 	lua_rawget(L, lua_upvalueindex(1));
-	switch (lua_type(L, -1)) {
-	case LUA_TNUMBER:
-		return push_field(L, r, &fields[lua_tointeger(L, -1)]);
-	case LUA_TTABLE:
+	f = lua_touserdata(L, -1);
+	if (f)
+		return push_field(L, r, f);
+	if (lua_istable(L, -1)) {
 		lua_rawgeti(L, -1, 1);
 		lua_pushvalue(L, 1);
 		lua_call(L, 1, 1);
-		return 1;
-	default:
-		return 1;
 	}
+	return 1;
 }
 
 /* The string that upvalue 1 names: a function of the module perf.record. */
@@ -384,7 +383,7 @@ void pb_open_record(lua_State *L)
 	lua_rawseti(L, -2, 1);
 	lua_setfield(L, -2, "raw_fields");
 	for (int i = 0; i < NFIELDS; i++)
-		pb_set_int(L, fields[i].name, i);
+		pb_set_pointer(L, fields[i].name, (void *)(uintptr_t)&fields[i]);
 	lua_pushvalue(L, -2);
 	lua_pushcclosure(L, l_index, 2);
 	lua_setfield(L, -2, "__index");
