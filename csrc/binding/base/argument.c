@@ -38,11 +38,19 @@ void pb_push_hint(lua_State *L, const char *name)
 void pb_push_hex(lua_State *L, const unsigned char *bytes, size_t n)
 {
 	luaL_Buffer b;
+	char digits[256]; /* luaL_addchar would check the buffer's room for each digit */
 
 	luaL_buffinit(L, &b);
-	for (size_t i = 0; i < n; i++) {
-		luaL_addchar(&b, "0123456789abcdef"[bytes[i] >> 4]);
-		luaL_addchar(&b, "0123456789abcdef"[bytes[i] & 15]);
+	while (n > 0) {
+		const size_t some = n < sizeof digits / 2 ? n : sizeof digits / 2;
+
+		for (size_t i = 0; i < some; i++) {
+			digits[2 * i] = "0123456789abcdef"[bytes[i] >> 4];
+			digits[2 * i + 1] = "0123456789abcdef"[bytes[i] & 15];
+		}
+		luaL_addlstring(&b, digits, 2 * some);
+		bytes += some;
+		n -= some;
 	}
 	luaL_pushresult(&b);
 }

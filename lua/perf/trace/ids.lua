@@ -6,16 +6,18 @@ local core = require "perf.core"
 
 local M = {}
 
+local sub = string.sub
+
 local BYTES = 4096
-local supply, at, left = "", 1, 0
+local supply, used = "", 2 * BYTES -- digits, and how many of them are used
 
 local function take(digits)
-  if left < digits then
-    supply, at, left = assert(core.random_hex(BYTES)), 1, 2 * BYTES
+  local from = used
+  used = from + digits
+  if used > 2 * BYTES then
+    supply, from, used = assert(core.random_hex(BYTES)), 0, digits
   end
-  local from = at
-  at, left = from + digits, left - digits
-  return supply:sub(from, from + digits - 1)
+  return sub(supply, from + 1, used)
 end
 
 -- A new span id: 16 digits.
@@ -25,6 +27,6 @@ function M.span() return take(16) end
 function M.trace() return take(32) end
 
 -- Discard the supply: this is the child of a fork.
-function M.forget() left = 0 end
+function M.forget() used = 2 * BYTES end
 
 return M
