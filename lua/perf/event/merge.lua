@@ -4,8 +4,12 @@
 -- another. So the rings are read in rounds. A round takes the records of every ring, and returns those that are no later than the
 -- latest record of the previous round, because all earlier records have been written by now. When a round finds no new records,
 -- all records that are held are returned. Their number is bounded: a round takes at most `ahead` records of each ring. If a ring
--- has more, no record later than the last one taken from it is returned before the others are read. (A ring in overwrite mode is
--- read from its latest record back, so a round takes all of its records.)
+-- has more, no record later than the last one taken from it is returned before the others are read.
+--
+-- A ring in overwrite mode gives its latest record first. After its earliest one it gives those that were written meanwhile, again
+-- from the latest back. So a round ends for this ring at a record that is later than those before it, or after `ahead` records that
+-- have no time. What the ring has left is later than all that earlier rounds took from it, so this round returns nothing later than
+-- that.
 --
 -- One case cannot be detected: if the host stops a virtual CPU between taking a record's time and writing the record, for longer
 -- than two rounds, the record comes too late, and is returned out of order. perf's own ordering has the same limit.
@@ -64,36 +68,61 @@ local function pop(heap)
   return first
 end
 
--- Take records from the rings, and set up to which time records may be returned: that of the latest record seen before this
--- round, or that of the last record taken from a ring that has more, if it is earlier.
-function Reader:round()
-  local heap, bound, found = self.heap, self.latest, false
-  local whole = true
-  for i, ev in ipairs(self.events) do
-    local taken = 0
-    local mapped = ev:is_open() and ev:is_mapped()
-    while mapped and taken < self.limit[i] and ev:has_record() do
-      local rec, message, code = ev:read_record(0)
-      if not rec and code ~= "EBADMSG" then
-        if code ~= "ETIMEDOUT" and code ~= "EPIPE" then self.failed = { message, code } end
-        break
-      end
-      taken = taken + 1
-      if rec then
-        if rec.time ~= nil then self.key[i] = rec end
-        self.n = self.n + 1
-        local key = self.key[i]
-        push(heap, { rec, key, self.n })
-        if key and (not self.latest or core.earlier(self.latest, key)) then self.latest = key end
-      else
-        self.bad = { message, code }
-      end
+local function later_of(a, b) return a and core.earlier(b, a) and a or b end
+
+-- Add a record, or the message and code of a damaged one.
+function Reader:add(i, rec, message, code)
+  if not rec then
+    self.bad = { message, code }
+    return
+  end
+  if rec.time ~= nil then self.key[i] = rec end
+  self.n = self.n + 1
+  local key = self.key[i]
+  push(self.heap, { rec, key, self.n })
+  if key then self.latest = later_of(self.latest, key) end
+end
+
+-- Take records from a ring.
+-- @return how many; whether it may have more; up to which time records may be returned if it has, nil: of none
+function Reader:take(i)
+  local ev, backward, top = self.events[i], self.backward[i], nil
+  local mapped = ev:is_open() and ev:is_mapped()
+  local taken, counted, full = 0, 0, false
+  while mapped and not full and ev:has_record() do
+    local rec, message, code = ev:read_record(0)
+    if not rec and code ~= "EBADMSG" then
+      if code ~= "ETIMEDOUT" and code ~= "EPIPE" then self.failed = { message, code } end
+      break
     end
+    taken = taken + 1
+    self:add(i, rec, message, code)
+    if backward and rec and rec.time ~= nil then
+      full = top ~= nil and core.earlier(top, rec)
+      top = later_of(top, rec)
+    else
+      counted = counted + 1
+    end
+    full = full or counted == self.ahead
+  end
+  local key = self.key[i]
+  if backward then
+    key = self.top[i]
+    self.top[i] = top and later_of(key, top) or key
+  end
+  return taken, full, key
+end
+
+-- Take records from the rings, and set up to which time records may be returned: that of the latest record seen before this
+-- round, or the earliest one of those that rings which have more set.
+function Reader:round()
+  local bound, found, whole = self.latest, false, true
+  for i in ipairs(self.events) do
+    local taken, full, key = self:take(i)
     found = found or taken > 0
-    if taken == self.limit[i] then
+    if full then
       whole = false
-      local key = self.key[i]
-      if bound and key and core.earlier(key, bound) then bound = key end
+      if bound and (key and core.earlier(key, bound) or not key and self.backward[i] and self.key[i]) then bound = key end
     end
   end
   self.bound = bound
@@ -209,15 +238,16 @@ end
 
 -- A reader of several events.
 -- @param events array of Events; those without a ring at the time of reading are skipped
--- @param[opt] opts `ahead`: the number of records of one ring that may be held, 512
+-- @param[opt] opts `ahead`: the number of records of one ring that may be held, 512; in overwrite mode, of those without a time
 -- @return reader with `read_record`, `records`, `poll`, `has_record`
 function M.reader(events, opts)
-  local limit = {}
+  local backward = {}
   for i, ev in ipairs(events) do
     local attr = ev:info().attr
-    limit[i] = attr and attr.write_backward and math.huge or opts and opts.ahead or 512
+    backward[i] = attr ~= nil and attr.write_backward or false
   end
-  return setmetatable({ events = events, limit = limit, heap = {}, key = {}, n = 0 }, Reader)
+  return setmetatable({ events = events, ahead = opts and opts.ahead or 512, backward = backward, top = {}, heap = {}, key = {},
+    n = 0 }, Reader)
 end
 
 return M

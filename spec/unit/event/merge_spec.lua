@@ -129,6 +129,36 @@ describe("a reader of several rings", function()
     for i = 2, 101 do assert.is_true(list[i - 1] <= list[i]) end
   end)
 
+  -- The story: a round took all records of a ring in overwrite mode, also those that were written while it read. If they came
+  -- faster than it read them, the round did not end, and held ever more records. This ring has a new one at each look.
+  for _, write in ipairs { at, function() return without() end, function() return "bad" end } do
+    it("a round ends although a ring in overwrite mode is written faster than it is read", function()
+      local r, n = ring(), 0
+      r.attr = { write_backward = true }
+      r.on_look = function()
+        n = n + 1
+        assert.is_true(n < 1000, "the round does not end")
+        table.insert(r.queue, 1, write(n))
+      end
+      local reader = merge.reader({ r, ring(at(5)) }, { ahead = 4 })
+      for _ = 1, 20 do reader:read_record() end
+    end)
+  end
+
+  it("returns the records of rounds that ended early in order", function()
+    -- The first ring is written while it is read: each of its pieces is given from the latest record back.
+    local pieces = { { 8, 6, 5 }, { 15, 12, 11, 9 }, { 30, 20, 18, 16 }, {} }
+    local r, n = ring(), 0
+    r.attr = { write_backward = true }
+    r.on_look = function()
+      if r.queue[1] or n == #pieces then return end
+      n = n + 1
+      for i, time in ipairs(pieces[n]) do r.queue[i] = at(time) end
+    end
+    assert.same({ 5, 6, 7, 8, 9, 10, 11, 12, 15, 16, 17, 18, 20, 30 }, drain(merge.reader({ r, ring(at(7), at(10), at(17)) },
+      { ahead = 2 })))
+  end)
+
   it("keeps a record without a time after the one before it", function()
     assert.same({ "-", 1, 2, "-", "-", 3, 4 }, drain(merge.reader { ring(at(2), without(), without(), at(4)), ring(without(),
       at(1), at(3)) }))
