@@ -6,10 +6,10 @@
 -- all records that are held are returned. Their number is bounded: a round takes at most `ahead` records of each ring. If a ring
 -- has more, no record later than the last one taken from it is returned before the others are read.
 --
--- A ring in overwrite mode gives its latest record first. After its earliest one it gives those that were written meanwhile, again
--- from the latest back. So a round ends for this ring at a record that is later than those before it, or after `ahead` records that
--- have no time. What the ring has left is later than all that earlier rounds took from it, so this round returns nothing later than
--- that.
+-- A ring in overwrite mode gives its latest record first. After its earliest one it gives those that were written meanwhile,
+-- again from the latest back. So a round ends for this ring at a record that is later than those before it, or after `ahead`
+-- records that have no time. What the ring has left is later than all that earlier rounds took from it, so this round returns
+-- nothing later than that.
 --
 -- One case cannot be detected: if the host stops a virtual CPU between taking a record's time and writing the record, for longer
 -- than two rounds, the record comes too late, and is returned out of order. perf's own ordering has the same limit.
