@@ -23,6 +23,8 @@ static struct slot {
 	_Atomic(struct pf_sampler *) sampler;
 } slots[PF_TRAP_MOST];
 
+static atomic_int used; /* slots from this one on were never used: the signal handler does not look at them */
+
 static _Atomic uint64_t numbers, threads;
 
 /* The address makes the numbers of two copies of this library in a process differ. */
@@ -97,7 +99,7 @@ static int is_ours(const siginfo_t *info)
 		return p.data - first_number() < atomic_load(&numbers);
 	if (!is_by_descriptor(info))
 		return 0;
-	for (int i = 0; i < PF_TRAP_MOST && !ours; i++) {
+	for (int i = 0; i < atomic_load(&used) && !ours; i++) {
 		const struct pf_sampler *s = hold(&slots[i]);
 
 		if (!s)
@@ -114,8 +116,9 @@ static int is_ours(const siginfo_t *info)
 static void take_samples(const void *context)
 {
 	struct pf_sampler *of[PF_TRAP_MOST];
+	const int n = atomic_load(&used);
 
-	for (int i = 0; i < PF_TRAP_MOST; i++) {
+	for (int i = 0; i < n; i++) {
 		of[i] = hold(&slots[i]);
 		if (!of[i])
 			continue;
@@ -126,10 +129,10 @@ static void take_samples(const void *context)
 			let_go(&slots[i]);
 		}
 	}
-	for (int i = 0; i < PF_TRAP_MOST; i++)
+	for (int i = 0; i < n; i++)
 		if (of[i])
 			pf_sampler_take(of[i], context);
-	for (int i = 0; i < PF_TRAP_MOST; i++)
+	for (int i = 0; i < n; i++)
 		if (of[i]) {
 			pf_sampler_empty(of[i]);
 			let_go(&slots[i]);
@@ -211,6 +214,8 @@ int pf_trap_add(struct pf_sampler *s)
 		s->thread = here.number;
 		pf_signal_take(&trap);
 		atomic_store(&slots[i].sampler, s);
+		for (int n = atomic_load(&used); n <= i && !atomic_compare_exchange_weak(&used, &n, i + 1);)
+			;
 		atomic_store(&slots[i].generation, now); /* last: until then the slot may have the parent's sampler */
 		if (is_handled())
 			return 0;
