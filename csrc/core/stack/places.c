@@ -15,13 +15,6 @@ enum { HEAD = 64, TAIL = 16, MOST_TEXT = 16384 };
 /* At most this many bytes of a name are compared as a whole: less than snapshots of other processes have. */
 enum { WHOLE = 224 };
 
-struct source {
-	uint64_t address, key;
-	size_t n;
-	unsigned char bytes[WHOLE];
-	uint32_t hash;
-};
-
 uint32_t pf_places_hash(const unsigned char *bytes, size_t n, uint32_t h)
 {
 	uint64_t word;
@@ -36,21 +29,24 @@ uint32_t pf_places_hash(const unsigned char *bytes, size_t n, uint32_t h)
 	return h;
 }
 
-/* 0, or -EFAULT. */
-static int look_at(const struct pf_places *p, const struct pf_place *place, struct source *s)
+/* Find p->chunk; its members are 0 if the function has no name that can be read. */
+static void look_at_name(struct pf_places *p, const struct pf_place *place)
 {
 	const size_t n = place->source_size;
 	const int by_bytes = p->c_function && n <= WHOLE;
 	const size_t head = by_bytes || n < HEAD ? n : HEAD, tail = n - head < TAIL ? n - head : TAIL;
-	int r = p->memory->read(p->memory, s->bytes, place->source, head);
+	unsigned char bytes[WHOLE];
 
-	if (r == 0 && tail)
-		r = p->memory->read(p->memory, s->bytes + head, place->source + n - tail, tail);
-	s->key = by_bytes ? pf_places_hash(s->bytes, n, ~(uint32_t)n) : place->source;
-	s->address = place->source;
-	s->n = n;
-	s->hash = pf_places_hash(s->bytes, head + tail, (uint32_t)n);
-	return r;
+	if (place->source == p->chunk.address && n == p->chunk.n)
+		return;
+	memset(&p->chunk, 0, sizeof p->chunk);
+	if (!place->source || p->memory->read(p->memory, bytes, place->source, head) < 0 ||
+	    (tail && p->memory->read(p->memory, bytes + head, place->source + n - tail, tail) < 0))
+		return;
+	p->chunk.address = place->source;
+	p->chunk.key = by_bytes ? pf_places_hash(bytes, n, ~(uint32_t)n) : place->source;
+	p->chunk.n = (uint32_t)n;
+	p->chunk.hash = pf_places_hash(bytes, head + tail, (uint32_t)n);
 }
 
 static uint32_t is_hidden(const struct pf_places *p, const char *text)
@@ -59,11 +55,11 @@ static uint32_t is_hidden(const struct pf_places *p, const char *text)
 }
 
 /* The text of a chunk's name, as an offset; kept once for all functions of the chunk. */
-static uint32_t text_of(struct pf_places *p, const struct source *source)
+static uint32_t text_of(struct pf_places *p)
 {
 	struct pf_stacks *s = p->stacks;
-	struct pf_function chunk = {.source_key = source->key, .hash = source->hash, .line = PF_PLACES_CHUNK};
-	const size_t n = source->n < MOST_TEXT ? source->n : MOST_TEXT;
+	struct pf_function chunk = {.source_key = p->chunk.key, .hash = p->chunk.hash, .line = PF_PLACES_CHUNK};
+	const size_t n = p->chunk.n < MOST_TEXT ? p->chunk.n : MOST_TEXT;
 	const uint32_t known = pf_stacks_find_function(s, chunk.source_key, chunk.hash, PF_PLACES_CHUNK);
 	char *text;
 
@@ -71,7 +67,7 @@ static uint32_t text_of(struct pf_places *p, const struct source *source)
 		return pf_stacks_function_at(s, known)->source;
 	chunk.source = pf_stacks_text(s, n, &text);
 	if (chunk.source) {
-		if (p->memory->read(p->memory, text, source->address, n) < 0)
+		if (p->memory->read(p->memory, text, p->chunk.address, n) < 0)
 			*text = '\0';
 		pf_stacks_add_function(s, &chunk);
 	}
@@ -82,17 +78,15 @@ static uint32_t text_of(struct pf_places *p, const struct source *source)
 static uint32_t find_function(struct pf_places *p, const struct pf_place *place)
 {
 	struct pf_function f = {.line = place->linedefined};
-	struct source source;
 	uint32_t i;
 
-	if (!place->source || look_at(p, place, &source) < 0)
-		source = (struct source){.n = 0};
-	f.source_key = source.key;
-	f.hash = source.hash;
+	look_at_name(p, place);
+	f.source_key = p->chunk.key;
+	f.hash = p->chunk.hash;
 	i = pf_stacks_find_function(p->stacks, f.source_key, f.hash, f.line);
 	if (i)
 		return i;
-	f.source = source.n ? text_of(p, &source) : 0;
+	f.source = p->chunk.n ? text_of(p) : 0;
 	f.hidden = is_hidden(p, pf_stacks_text_at(p->stacks, f.source));
 	return pf_stacks_add_function(p->stacks, &f);
 }
@@ -119,9 +113,16 @@ uint32_t pf_places_c_function(struct pf_stacks *s, uint64_t code)
 
 static uint32_t lua_frame(struct pf_places *p, const struct pf_place *place)
 {
+	if (p->last.function == p->function && p->last.line == place->line && p->last.end == place->end)
+		return p->last.number;
+	p->last.function = p->function;
+	p->last.line = place->line;
+	p->last.end = place->end;
 	if (place->end > place->line)
-		return pf_stacks_frame(p->stacks, PF_FRAME_RANGE, p->function | (uint64_t)place->end << 32, place->line);
-	return pf_stacks_frame(p->stacks, PF_FRAME_LUA, p->function, place->line);
+		p->last.number = pf_stacks_frame(p->stacks, PF_FRAME_RANGE, p->function | (uint64_t)place->end << 32, place->line);
+	else
+		p->last.number = pf_stacks_frame(p->stacks, PF_FRAME_LUA, p->function, place->line);
+	return p->last.number;
 }
 
 static unsigned is_c(const struct pf_places *p)

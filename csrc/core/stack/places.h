@@ -26,6 +26,15 @@ struct pf_places {
 	uint32_t *frames;
 	unsigned n, most; /* most: the room, at most PF_STACK_DEPTH */
 	uint32_t function; /* number of the last function; 0 if it is not shown, or there was no memory */
+	/* The last frame with lines: a function that calls itself mostly has the same one again. */
+	struct {
+		uint32_t function, line, end, number;
+	} last;
+	/* The last chunk's name, which most functions of a stack share. n: the length, 0 if there is none; key and hash identify it */
+	struct {
+		uint64_t address, key;
+		uint32_t n, hash;
+	} chunk;
 	uint8_t deep;      /* there are more functions than room */
 	/* Returns the number of a C function or builtin of another process; 0 without memory. NULL in the own process: see
 	 * pf_places_c_function */
