@@ -221,6 +221,8 @@ static void thread_frames(struct pf_luajit_view *v, uint64_t base, uint64_t pc, 
 {
 	uint64_t cframe = v->cframe;
 	const int innermost_unknown = !pc && !lines;
+	uint64_t known_code = 0, known_pc = 0; /* a function that calls itself mostly does so on the same line: `known` */
+	uint32_t known = 0;
 	int first = 1;
 
 	for (unsigned i = 0; i < 2 * PF_UNWIND_DEEPEST && !pf_luajit_is_bottom(v, base); i++) {
@@ -244,7 +246,12 @@ static void thread_frames(struct pf_luajit_view *v, uint64_t base, uint64_t pc, 
 			if (!f.id && !(first && lines)) {
 				if (!pf_luajit_holds(&f, pc))
 					pc = pf_luajit_replaced(v, pc);
-				line.first = line.last = pf_luajit_line(v, &f, pc);
+				if (pc != known_pc || f.code != known_code) {
+					known = pf_luajit_line(v, &f, pc);
+					known_pc = pc;
+					known_code = f.code;
+				}
+				line.first = line.last = known;
 				if (first && innermost_unknown)
 					pf_luajit_fail(v, PF_UNWIND_NO_PC);
 			}

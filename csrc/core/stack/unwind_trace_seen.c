@@ -157,8 +157,8 @@ static int add_bytes(const struct pf_luajit_view *v, struct hash *h, uint64_t at
 
 	for (size_t part; n > 0; at += part, n -= part) {
 		part = n < sizeof words ? n : sizeof words;
-		if (part % (LANES * sizeof *words))
-			memset(words, 0, sizeof words);
+		if (part % (LANES * sizeof *words)) /* the last words are fewer */
+			memset(words + part / (LANES * sizeof *words) * LANES, 0, LANES * sizeof *words);
 		if (!pf_luajit_read(v, words, at, part))
 			return 0;
 		add_words(h, words, (part + LANES * sizeof *words - 1) / (LANES * sizeof *words) * LANES);
