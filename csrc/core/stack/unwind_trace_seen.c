@@ -104,11 +104,18 @@ static uint64_t mix(uint64_t h, uint64_t word)
 	return (h << ROTATE | h >> (BITS - ROTATE)) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
+/* The lanes are variables, so that they stay in registers. */
 static void add_words(struct hash *h, const uint64_t *words, size_t n)
 {
-	for (size_t i = 0; i < n; i += LANES)
-		for (size_t k = 0; k < LANES; k++)
-			h->lanes[k] = mix(h->lanes[k], words[i + k]);
+	uint64_t a = h->lanes[0], b = h->lanes[1], c = h->lanes[2], d = h->lanes[3];
+
+	for (size_t i = 0; i < n; i += LANES) {
+		a = mix(a, words[i]);
+		b = mix(b, words[i + 1]);
+		c = mix(c, words[i + 2]);
+		d = mix(d, words[i + 3]);
+	}
+	*h = (struct hash){{a, b, c, d}};
 }
 
 static uint64_t sum(const struct hash *h)
