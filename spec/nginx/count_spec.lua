@@ -48,9 +48,11 @@ describe("resty.perf under load", function()
 
   it("counts hashed bytes, by a uprobe, as root", function()
     requires { ext = "symbols", uprobe = true }
-    serve("uprobe:/usr/sbin/nginx:ngx_md5_update", { user = "root", init_worker = [[
-      app.start { events = { "task-clock", require "perf".uprobe { path = "/usr/sbin/nginx", symbol = "ngx_md5_update" } } }]] })
-    check "uprobe:/usr/sbin/nginx:ngx_md5_update"
+    local event = ("uprobe:%s:ngx_md5_update"):format(server.binary)
+    serve(event, { user = "root", init_worker = ([[
+      app.start { events = { "task-clock", require "perf".uprobe { path = "%s", symbol = "ngx_md5_update" } } }]]):format(
+        server.binary) })
+    check(event)
   end)
 
   it("counts system calls, as root", function()

@@ -1,4 +1,5 @@
---- A real nginx for the specs: Debian's, in a new directory under /tmp, on free loopback ports.
+--- A real nginx for the specs, in a new directory under /tmp, on free loopback ports: Debian's, or that of PERF_NGINX (see
+-- tools/nginx/test.sh).
 local kit = require "testkit"
 local busted = require "busted"
 local util = require "spec.support.util"
@@ -11,8 +12,7 @@ worker_processes $workers;
 daemon on;
 pid $dir/nginx.pid;
 error_log $dir/error.log notice;
-load_module $modules/ndk_http_module.so;
-load_module $modules/ngx_http_lua_module.so;
+$load
 worker_shutdown_timeout $shutdown;
 $main
 events { worker_connections 1024; }
@@ -25,8 +25,8 @@ http {
   uwsgi_temp_path $dir/uwsgi;
   scgi_temp_path $dir/scgi;
   keepalive_requests 100000;
-  lua_package_path "$tree/?.lua;$tree/lua/?.lua;$tree/lua/?/init.lua;;";
-  lua_package_cpath "$build/luajit/?.so;;";
+  lua_package_path "$tree/?.lua;$tree/lua/?.lua;$tree/lua/?/init.lua;$lua";
+  lua_package_cpath "$build/luajit/?.so;$cpath";
   lua_shared_dict perf 10m;
   lua_shared_dict test 1m;
   init_by_lua_block { perf = require "resty.perf"; perf.install($install); app = require "$app" }
@@ -52,10 +52,13 @@ http {
 ]]
 
 local modules = "/usr/lib/nginx/modules"
+local binary, libraries = os.getenv "PERF_NGINX", os.getenv "PERF_NGINX_LUA"
+
+M.binary = binary or "/usr/sbin/nginx"
 
 --- The needs of a spec.
-M.needs = { lua = "luajit", root = true, nosan = true, cmd = { "nginx", "curl", "wrk", "h2load" },
-  file = modules .. "/ngx_http_lua_module.so", perf_open = true }
+M.needs = { lua = "luajit", root = true, nosan = true, cmd = { "curl", "wrk", "h2load" },
+  file = { M.binary, not binary and modules .. "/ngx_http_lua_module.so" or nil }, perf_open = true }
 
 local function shell(command)
   local text, status = util.shell(command)
@@ -78,7 +81,7 @@ Server.__index = Server
 
 -- From nginx 1.25.1 on, HTTP/2 is a directive of the server.
 local function h2_listen(port)
-  local major, minor, patch = shell "nginx -v":match "nginx/(%d+)%.(%d+)%.(%d+)"
+  local major, minor, patch = shell((binary or "nginx") .. " -v"):match "/(%d+)%.(%d+)%.(%d+)" -- OpenResty says "openresty/"
   local version = major * 1e6 + minor * 1e3 + patch
   return ("listen 127.0.0.1:%d%s"):format(port, version >= 1025001 and "; http2 on;" or " http2;")
 end
@@ -98,7 +101,7 @@ function M.start(opts)
   util.execute("mkdir -m 755 " .. dir)
   local self = setmetatable({ dir = dir, opts = opts }, Server)
   if opts.prepare then opts.prepare(dir) end
-  local nginx = ("$(command -v nginx) -p %s -c %s/nginx.conf -e %s/error.log"):format(dir, dir, dir)
+  local nginx = (binary or "$(command -v nginx)") .. (" -p %s -c %s/nginx.conf -e %s/error.log"):format(dir, dir, dir)
   if opts.capability then
     local user = "--reuid=www-data --regid=www-data --clear-groups --inh-caps=%s --ambient-caps=%s"
     nginx = ("chown www-data %s; setpriv %s %s"):format(dir, (user:gsub("%%s", "+dac_read_search,+" .. opts.capability)), nginx)
@@ -131,7 +134,9 @@ function Server:configure(changed)
   local own = { port = self.port, dir = self.dir }
   local function piece(name, default) return ((o[name] or default):gsub("%$(%w+)", own)) end
   local values = { user = o.capability and "" or ("user %s;"):format(o.user or "www-data"),
-    workers = o.workers or 1, dir = self.dir, modules = modules,
+    workers = o.workers or 1, dir = self.dir,
+    load = binary and "" or ("load_module $/ndk_http_module.so;\nload_module $/ngx_http_lua_module.so;"):gsub("%$", modules),
+    lua = libraries and libraries .. "/?.lua;;" or ";", cpath = libraries and libraries .. "/?.so;;" or ";",
     tree = os.getenv "PWD", build = absolute(os.getenv "BUILD" or "build"), port = self.port, h2listen = h2_listen(self.h2port),
     log = piece("log", "log_by_lua_block { perf.log() }"), main = piece("main", ""), http = piece("http", ""),
     server = piece("server", ""), init_worker = piece("init_worker", "app.start()"), install = o.install or "",

@@ -231,7 +231,7 @@ probes.file = named("the file ", exists)
 
 -- A function of nginx's Lua module that only some builds have.
 probes.nginx_lua = named("nginx's Lua module with ", function(name)
-  local f = io.open("/usr/lib/nginx/modules/ngx_http_lua_module.so", "rb")
+  local f = io.open(os.getenv "PERF_NGINX" or "/usr/lib/nginx/modules/ngx_http_lua_module.so", "rb")
   local bytes = f and f:read "*a" or ""
   if f then f:close() end
   return bytes:find("ngx_http_lua_ffi_" .. name, 1, true)

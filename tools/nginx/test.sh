@@ -4,6 +4,8 @@
 #   NGINX_SPECS=spec/nginx/count_spec.lua   instead of all
 #   PERF_TOTALS=FILE                        gets "nginx passed failed skipped", for .ci/run
 #   PERF_NO_SETUP=1                         installs nothing
+#   PERF_NGINX=/opt/openresty/nginx/sbin/nginx   an nginx with the Lua module built in, such as OpenResty's, instead of Debian's
+#   PERF_NGINX_LUA=/opt/openresty/lualib    its lua-resty-core and lua-cjson
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 make=${MAKE:-make}
