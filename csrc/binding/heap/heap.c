@@ -135,21 +135,12 @@ static const char *const root_names[PF_HEAP_ROOTS] = {"globals", "loaded", "regi
 static int l_sums(lua_State *L)
 {
 	const struct pf_heap *h = pb_heap_check(L);
-	uint64_t count[PF_HEAP_TYPES] = {0}, bytes[PF_HEAP_TYPES] = {0}, dead = 0;
 
-	for (uint32_t i = 1; i <= h->n; i++) {
-		if (pf_heap_vias(h)[i]) {
-			count[pf_heap_types(h)[i]]++;
-			bytes[pf_heap_types(h)[i]] += pf_heap_sizes(h)[i];
-		} else {
-			dead++;
-		}
-	}
 	lua_createtable(L, 0, 8);
 	pb_set_u64(L, "total", h->total);
 	pb_set_u64(L, "counted", h->counted);
 	pb_set_u64(L, "dead", h->dead);
-	pb_set_u64(L, "dead_objects", dead);
+	pb_set_u64(L, "dead_objects", h->dead_objects);
 	pb_set_u64(L, "objects", h->n);
 	pb_set_u64(L, "memory", h->used);
 	pb_set_u64(L, "peak", h->peak);
@@ -160,12 +151,12 @@ static int l_sums(lua_State *L)
 	lua_setfield(L, -2, "parts");
 	lua_createtable(L, 0, PF_HEAP_TYPES);
 	for (int i = 1; i < PF_HEAP_TYPES; i++) {
-		if (!count[i])
+		if (!h->live[i].objects)
 			continue;
 		lua_createtable(L, 2, 0);
-		pb_push_u64(L, count[i]);
+		pb_push_u64(L, h->live[i].objects);
 		lua_rawseti(L, -2, 1);
-		pb_push_u64(L, bytes[i]);
+		pb_push_u64(L, h->live[i].bytes);
 		lua_rawseti(L, -2, 2);
 		lua_setfield(L, -2, type_names[i]);
 	}
@@ -392,8 +383,8 @@ static int l_step(lua_State *L)
 }
 
 static const luaL_Reg methods[] = {{"sums", l_sums}, {"object", l_object},   {"text", l_text},       {"edge", l_edge},
-				   {"find", l_find}, {"holders", l_holders}, {"largest", pb_heap_largest}, {"step", l_step}, {"same", l_same},
-				   {"pick", pb_heap_pick}, {"references", pb_heap_references}, {"wait", l_wait}, {"close", l_free}, {NULL, NULL}};
+				   {"find", l_find}, {"holders", l_holders}, {"choose", pb_heap_choose}, {"step", l_step}, {"same", l_same},
+				   {"go_on", pb_heap_go_on}, {"references", pb_heap_references}, {"wait", l_wait}, {"close", l_free}, {NULL, NULL}};
 
 void pb_open_heap(lua_State *L)
 {

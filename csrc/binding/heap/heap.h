@@ -18,8 +18,8 @@ uint32_t pb_heap_object(lua_State *L, int i, const struct pf_heap *h);
 struct pf_heap *pb_heap_check(lua_State *L);
 uint32_t pb_heap_check_object(lua_State *L, const struct pf_heap *h);
 /* Methods of Snapshot, in largest.c. */
-int pb_heap_largest(lua_State *L);
-int pb_heap_pick(lua_State *L);
+int pb_heap_choose(lua_State *L);
+int pb_heap_go_on(lua_State *L);
 int pb_heap_references(lua_State *L);
 
 #endif

@@ -1,45 +1,66 @@
 /* Methods of Snapshot that choose the largest objects, for tables and pages. */
 #include "binding/heap/heap.h"
 
-#include <stdlib.h>
-#include <string.h>
 
 struct best {
 	uint64_t key;
 	uint32_t i;
 };
 
-/* Keeps the n largest in a heap whose root is the smallest. key: larger than the root's if there are n */
-static void offer(struct best *b, uint32_t n, uint32_t *used, uint64_t key, uint32_t i)
+/* An object of the snapshot, for a page: its place among those that were picked, from 1, or 0; how many references to it there are,
+ * and how many objects it owns. */
+struct pick {
+	uint32_t place, holders, owned;
+};
+
+/* A search for the n largest objects, in pieces: a server handles requests between two of them. b is a heap whose root is the least;
+ * then it is sorted. of: NULL unless references are counted; behind b. */
+struct choice {
+	const struct pf_heap *h;
+	struct pick *of;
+	uint32_t objects;
+	enum { CLEAR, COUNT, SELECT, SORT } stage;
+	uint32_t n, used, i, edge; /* i: the next object, or the number of those that are not sorted yet */
+	struct best b[];
+};
+
+/* Of two objects of the same size, that with the lower number is the larger one. */
+static int is_less(const struct best *x, const struct best *y)
+{
+	return x->key != y->key ? x->key < y->key : x->i > y->i;
+}
+
+/* Puts an element at the root of the heap's first n places. */
+static void sink(struct best *b, uint32_t n, struct best it)
+{
+	uint32_t at = 0;
+
+	for (uint32_t child; (child = 2 * at + 1) < n; at = child) {
+		if (child + 1 < n && is_less(b + child + 1, b + child))
+			child++;
+		if (!is_less(b + child, &it))
+			break;
+		b[at] = b[child];
+	}
+	b[at] = it;
+}
+
+static int is_wanted(const struct choice *c, const struct best *it)
+{
+	return c->used < c->n || (c->n && is_less(c->b, it));
+}
+
+static void offer(struct choice *c, struct best it)
 {
 	uint32_t at;
 
-	if (*used < n) {
-		at = (*used)++;
-		while (at && b[(at - 1) / 2].key > key) {
-			b[at] = b[(at - 1) / 2];
-			at = (at - 1) / 2;
-		}
-	} else {
-		at = 0;
-		for (uint32_t child; (child = 2 * at + 1) < n; at = child) {
-			if (child + 1 < n && b[child + 1].key < b[child].key)
-				child++;
-			if (key <= b[child].key)
-				break;
-			b[at] = b[child];
-		}
+	if (c->used == c->n) {
+		sink(c->b, c->n, it);
+		return;
 	}
-	b[at] = (struct best){key, i};
-}
-
-static int compare(const void *a, const void *b)
-{
-	const struct best *x = a, *y = b;
-
-	if (x->key != y->key)
-		return x->key < y->key ? 1 : -1;
-	return x->i < y->i ? -1 : x->i > y->i;
+	for (at = c->used++; at && is_less(&it, c->b + (at - 1) / 2); at = (at - 1) / 2)
+		c->b[at] = c->b[(at - 1) / 2];
+	c->b[at] = it;
 }
 
 /* Does the path to an object end with the same step three times, or with every other step the same, as in a linked list? Each
@@ -56,86 +77,112 @@ static int repeats(const struct pf_heap *h, uint32_t i)
 	return (n >= 3 && label[0] == label[1] && label[1] == label[2]) || (n == STEPS && label[0] == label[2] && label[2] == label[4]);
 }
 
-/* s:largest(n, [owner]) -> {object ...}: the objects that retain and share the most, the largest first, without the inner objects of
- * lists; with `owner`, only objects that it dominates immediately */
-int pb_heap_largest(lua_State *L)
-{
-	const struct pf_heap *h = pb_heap_check(L);
-	const lua_Integer n = luaL_checkinteger(L, 2), owner = luaL_optinteger(L, 3, -1);
-	struct best *b;
-	uint32_t used = 0;
-
-	luaL_argcheck(L, n >= 0 && n <= 1 << 20, 2, "out of range");
-	b = lua_newuserdata(L, (size_t)(n + 1) * sizeof *b);
-	for (uint32_t i = 1; i <= h->n; i++) {
-		const uint64_t key = pf_heap_retained(h)[i] + pf_heap_shared(h)[i];
-
-		if (pf_heap_vias(h)[i] && (owner < 0 || pf_heap_owners(h)[i] == (uint32_t)owner) &&
-		    (used < (uint32_t)n || (n && key > b[0].key)) && !repeats(h, i))
-			offer(b, (uint32_t)n, &used, key, i);
-	}
-	qsort(b, used, sizeof *b, compare);
-	lua_createtable(L, (int)used, 0);
-	for (uint32_t k = 0; k < used; k++) {
-		lua_pushinteger(L, (lua_Integer)b[k].i);
-		lua_rawseti(L, -2, (int)k + 1);
-	}
-	return 1;
-}
-
-/* --- objects of a page ----------------------------------------------------------------------------------------------- */
-
-/* An object of the snapshot, for a page: its place among those that were picked, from 1, or 0; how many references to it there are,
- * and how many objects it owns. */
-struct pick {
-	uint32_t place, holders, owned;
-};
-
-static void count_references(const struct pf_heap *h, struct pick *of)
-{
-	const uint32_t *first = pf_heap_firsts(h);
-	const struct pf_heap_edge *edges = pf_heap_edges(h);
-
-	for (uint32_t i = 0; i <= h->n; i++) {
-		if (i && !pf_heap_vias(h)[i])
-			continue;
-		if (i)
-			of[pf_heap_owners(h)[i]].owned++;
-		for (uint32_t e = first[i]; e < first[i + 1]; e++) {
-			of[edges[e].to].holders++;
-			if (pf_heap_holds_key(edges + e))
-				of[pf_heap_number(edges + e)].holders++;
-		}
-	}
-}
-
-/* s:pick(n) -> {object ...}, a userdata for references: those n that retain most, the largest first. An object owns no larger one, so
- * the owner of each is among them. */
-int pb_heap_pick(lua_State *L)
+/* s:choose(n, pick) -> a choice of the n largest objects, for go_on, and with `pick` for references too. The objects are those that
+ * retain and share the most, without the inner objects of lists. With `pick` they are those that retain the most: an object owns no
+ * larger one, so the owner of each is among them. */
+int pb_heap_choose(lua_State *L)
 {
 	const struct pf_heap *h = pb_heap_check(L);
 	const lua_Integer n = luaL_checkinteger(L, 2);
-	struct best *b;
-	struct pick *of;
-	uint32_t used = 0;
+	const int pick = lua_toboolean(L, 3);
+	struct choice *c;
 
-	luaL_argcheck(L, n >= 0 && n <= 1 << 20 && pf_heap_types(h), 2, "out of range");
-	b = lua_newuserdata(L, (size_t)(n + 1) * sizeof *b);
-	of = lua_newuserdata(L, ((size_t)h->n + 1) * sizeof *of);
-	memset(of, 0, ((size_t)h->n + 1) * sizeof *of);
-	count_references(h, of);
-	for (uint32_t i = 1; i <= h->n; i++)
-		if (pf_heap_vias(h)[i] && (used < (uint32_t)n || (n && pf_heap_retained(h)[i] > b[0].key)))
-			offer(b, (uint32_t)n, &used, pf_heap_retained(h)[i], i);
-	qsort(b, used, sizeof *b, compare);
-	lua_createtable(L, (int)used, 0);
-	for (uint32_t k = 0; k < used; k++) {
-		of[b[k].i].place = k + 1;
-		lua_pushinteger(L, (lua_Integer)b[k].i);
+	luaL_argcheck(L, n >= 0 && n <= 1 << 20 && pf_heap_types(h), 2, "out of range"); /* no types: it is closed */
+	c = lua_newuserdata(L, sizeof *c + (size_t)n * sizeof *c->b + (pick ? ((size_t)h->n + 1) * sizeof *c->of : 0));
+	*c = (struct choice){.h = h, .objects = h->n, .n = (uint32_t)n, .stage = pick ? CLEAR : SELECT, .i = pick ? 0 : 1};
+	if (pick)
+		c->of = (struct pick *)(void *)(c->b + n); /* go_on clears it */
+	return 1;
+}
+
+/* The choice at an index, which must be of this snapshot. */
+static struct choice *check_choice(lua_State *L, int i, const struct pf_heap *h)
+{
+	struct choice *c = lua_touserdata(L, i);
+
+	luaL_argcheck(L, c && pf_heap_types(h) && c->h == h && c->objects == h->n, i, "what choose returned expected");
+	return c;
+}
+
+/* Counts the references of object c->i from the edge c->edge on. Returns the work that is left; if that is 0, edges may be too. */
+static int64_t count_references(const struct pf_heap *h, struct choice *c, int64_t work)
+{
+	const struct pf_heap_edge *edges = pf_heap_edges(h);
+	const uint32_t i = c->i, end = pf_heap_firsts(h)[i + 1];
+
+	if (i && !pf_heap_vias(h)[i]) {
+		c->edge = end;
+		return work - 1;
+	}
+	for (; c->edge < end && work > 0; c->edge++, work--) {
+		c->of[edges[c->edge].to].holders++;
+		if (pf_heap_holds_key(edges + c->edge))
+			c->of[pf_heap_number(edges + c->edge)].holders++;
+	}
+	if (i && c->edge == end)
+		c->of[pf_heap_owners(h)[i]].owned++;
+	return work - 1;
+}
+
+static void select_object(const struct pf_heap *h, struct choice *c, uint32_t i)
+{
+	const struct best it = {pf_heap_retained(h)[i] + (c->of ? 0 : pf_heap_shared(h)[i]), i};
+
+	if (pf_heap_vias(h)[i] && is_wanted(c, &it) && (c->of || !repeats(h, i)))
+		offer(c, it);
+}
+
+static void next_stage(struct choice *c, uint32_t i)
+{
+	c->stage++;
+	c->i = i;
+}
+
+/* Does so much of the search; a unit of work is an object or an edge. Returns whether it is done. */
+static int search(const struct pf_heap *h, struct choice *c, int64_t work)
+{
+	for (; c->stage == CLEAR && work > 0; work--) {
+		c->of[c->i] = (struct pick){0};
+		if (c->i++ == h->n)
+			next_stage(c, 0);
+	}
+	while (c->stage == COUNT && work > 0) {
+		work = count_references(h, c, work);
+		if (c->edge == pf_heap_firsts(h)[c->i + 1] && c->i++ == h->n)
+			next_stage(c, 1);
+	}
+	for (; c->stage == SELECT && work > 0; work--) {
+		if (c->i > h->n)
+			next_stage(c, c->used);
+		else
+			select_object(h, c, c->i++);
+	}
+	for (; c->stage == SORT && c->i > 1 && work > 0; work -= 4) {
+		const struct best least = c->b[0];
+
+		c->i--;
+		sink(c->b, c->i, c->b[c->i]);
+		c->b[c->i] = least;
+	}
+	return c->stage == SORT && c->i <= 1;
+}
+
+/* s:go_on(choice, work) -> {object ...}, the largest first; or nil, if there is more to do. A unit of work takes about 10 ns. */
+int pb_heap_go_on(lua_State *L)
+{
+	const struct pf_heap *h = pb_heap_check(L);
+	struct choice *c = check_choice(L, 2, h);
+
+	if (!search(h, c, (int64_t)luaL_checknumber(L, 3)))
+		return pb_nil(L);
+	lua_createtable(L, (int)c->used, 0);
+	for (uint32_t k = 0; k < c->used; k++) {
+		if (c->of)
+			c->of[c->b[k].i].place = k + 1;
+		lua_pushinteger(L, (lua_Integer)c->b[k].i);
 		lua_rawseti(L, -2, (int)k + 1);
 	}
-	lua_insert(L, -2);
-	return 2;
+	return 1;
 }
 
 /* The places of an edge's object and of its key among those that were picked. */
@@ -150,33 +197,44 @@ static unsigned places(const struct pf_heap_edge *e, const struct pick *of, uint
 	return n;
 }
 
-/* s:references(i, picked, most) -> {edge, place ...}: the edges of object i to picked objects, at most so many, and their places; the
- * number of references that lead to others, the number of references to i, and that of objects that it owns */
+/* s:references(i, choice, most, [edge, list]) -> {edge, place ...}: the edges of object i to picked objects, at most so many, and
+ * their places; the number of references that lead to others, the number of references to i, and that of objects that it owns. It
+ * looks at PIECE edges; if there are more, it returns the next one too, for a call that adds to the list, and `others` is of this call. */
 int pb_heap_references(lua_State *L)
 {
+	enum { PIECE = 20000 };
 	const struct pf_heap *h = pb_heap_check(L);
-	const uint32_t i = pb_heap_check_object(L, h), *first = pf_heap_firsts(h);
-	const struct pick *of = lua_touserdata(L, 3);
-	const lua_Integer most = luaL_checkinteger(L, 4);
+	const uint32_t i = pb_heap_check_object(L, h), *first = pf_heap_firsts(h), end = first[i + 1];
+	const struct pick *of = check_choice(L, 3, h)->of;
+	const lua_Integer most = luaL_checkinteger(L, 4), from = luaL_optinteger(L, 5, (lua_Integer)first[i]);
 	lua_Integer others = 0;
-	uint32_t to[2];
-	int used = 0;
+	uint32_t to[2], e = (uint32_t)from;
+	int used;
 
-	luaL_argcheck(L, of && pb_rawlen(L, 3) == ((size_t)h->n + 1) * sizeof *of, 3, "what pick returned expected");
-	lua_newtable(L);
-	for (uint32_t e = first[i]; e < first[i + 1]; e++) {
+	luaL_argcheck(L, of, 3, "it has no references");
+	luaL_argcheck(L, from >= (lua_Integer)first[i] && from <= (lua_Integer)end, 5, "no such edge");
+	lua_settop(L, 6);
+	if (!lua_istable(L, 6)) {
+		lua_newtable(L);
+		lua_replace(L, 6);
+	}
+	used = (int)pb_rawlen(L, 6);
+	for (; e < end && e - (uint32_t)from < PIECE; e++) {
 		const unsigned n = places(pf_heap_edges(h) + e, of, to);
 
 		for (unsigned k = 0; k < n && used / 2 < most; k++) {
 			lua_pushinteger(L, (lua_Integer)e);
-			lua_rawseti(L, -2, ++used);
+			lua_rawseti(L, 6, ++used);
 			lua_pushinteger(L, (lua_Integer)to[k]);
-			lua_rawseti(L, -2, ++used);
+			lua_rawseti(L, 6, ++used);
 		}
 		others += n == 0 || used / 2 >= most;
 	}
 	lua_pushinteger(L, others);
 	lua_pushinteger(L, (lua_Integer)of[i].holders);
 	lua_pushinteger(L, (lua_Integer)of[i].owned);
-	return 4;
+	if (e == end)
+		return 4;
+	lua_pushinteger(L, (lua_Integer)e);
+	return 5;
 }

@@ -138,7 +138,10 @@ struct pf_heap {
 	uint16_t payload_more;           /* the same of userdata with uservalues, without these */
 	int64_t parts[PF_HEAP_PARTS];
 	uint64_t total, counted; /* bytes: of objects and parts; by the collector's count */
-	uint64_t dead;           /* bytes of objects that are dead, but not freed yet */
+	struct {
+		uint64_t objects, bytes;
+	} live[PF_HEAP_TYPES];
+	uint64_t dead, dead_objects; /* bytes and number of the objects that are dead, but not freed yet */
 	uint64_t peak;           /* the most memory that all arrays took */
 	uint64_t used;
 	void *map; /* the arrays of a child, in one piece */

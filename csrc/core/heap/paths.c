@@ -67,6 +67,22 @@ static int follow_late(struct search *s, enum when now)
 	return s->n > before;
 }
 
+static void add_up(struct pf_heap *h)
+{
+	for (uint32_t i = 1; i <= h->n; i++) {
+		const uint8_t type = pf_heap_types(h)[i];
+		const uint64_t bytes = pf_heap_sizes(h)[i];
+
+		if (pf_heap_vias(h)[i]) {
+			h->live[type].objects++;
+			h->live[type].bytes += bytes;
+		} else {
+			h->dead_objects++;
+			h->dead += bytes;
+		}
+	}
+}
+
 int pf_heap_find_paths(struct pf_heap *h)
 {
 	struct pf_heap_array queue = {0};
@@ -82,9 +98,7 @@ int pf_heap_find_paths(struct pf_heap *h)
 		while (done < s.n)
 			follow(&s, s.queue[done++], AT_ONCE);
 	} while ((h->has_ephemerons && follow_late(&s, WITH_KEY)) || follow_late(&s, STACKS) || (h->has_code && follow_late(&s, CODE)));
-	h->dead = 0;
-	for (uint32_t i = 1; i <= h->n; i++)
-		h->dead += via[i] ? 0 : pf_heap_sizes(h)[i];
+	add_up(h);
 	pf_heap_drop(h, &queue);
 	return 0;
 }

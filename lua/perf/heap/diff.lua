@@ -64,7 +64,7 @@ local LOOKED_AT = 2000 -- the largest objects of each snapshot
 -- @return the objects of `other` that were found by their addresses
 local function changes(one, other, sign, seen, list, known)
   local of, change, moved = {}, {}, {}
-  for _, i in ipairs(one:largest(LOOKED_AT)) do
+  for _, i in ipairs(rows.chosen(one, one:choose(LOOKED_AT))) do
     local name, steps = path.of(one, i)
     if one:object(i) == "upvalue" then name = name .. " > its upvalue" end
     if not seen[name] and not known[i] then

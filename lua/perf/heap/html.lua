@@ -31,19 +31,29 @@ end
 -- mark, description if the type does not say it, number of references to it, number of objects that it owns, references to
 -- objects of the page, the number of those to others, and if the holder was left out, its path. Objects are places in the page;
 -- 0 is the root.
-local function write_objects(put, pause, snapshot, picked, page)
+local function write_objects(put, pause, snapshot, picked, choice)
   local place, left = { [0] = 0 }, ALL_REFERENCES
-  for k, i in ipairs(picked) do place[i] = k end
+  for k, i in ipairs(picked) do
+    place[i] = k
+    pause()
+  end
   for k = 0, #picked do
     pause()
     local i = picked[k] or 0
     local kind, bytes, retained, shared, owner, edge = snapshot:object(i)
-    local list, others, holders, owned = snapshot:references(i, page, math.min(REFERENCES, left))
+    local list, others, holders, owned, from = snapshot:references(i, choice, math.min(REFERENCES, left))
+    while from do
+      local more
+      pause()
+      list, more, holders, owned, from = snapshot:references(i, choice, math.min(REFERENCES, left), from, list)
+      others = others + more
+    end
     local references, step, follows, holder = {}, "", true, 0
     for n = 1, #list, 2 do
       local name, mark = path.step(snapshot, list[n], picked[list[n + 1]])
       local at = #references
       references[at + 1], references[at + 2], references[at + 3] = list[n + 1], shortened(name), mark and 1 or 0
+      pause()
     end
     left = left - #list / 2
     if i ~= 0 then
@@ -63,6 +73,14 @@ local function short_paths(list)
   return list
 end
 
+local function write_paths(put, pause, list)
+  for k, row in ipairs(list) do
+    put((k > 1 and "," or "[") .. encode(row))
+    pause()
+  end
+  put(#list > 0 and "]" or "[]")
+end
+
 local function changes(heap, old)
   if not old then return nil end
   local found = diff.new(heap, old, CHANGES)
@@ -75,15 +93,18 @@ end
 function M.write(heap, name, old)
   local snapshot = heap.snapshot
   return file.deliver(name, "html", function(put, pause)
-    local picked, page = snapshot:pick(OBJECTS)
+    local choice = snapshot:choose(OBJECTS, true)
+    local picked = rows.chosen(snapshot, choice, pause)
     local title = ("Lua heap, %s bytes"):format(format.commas(heap.total))
     local subtitle = ("%s \194\183 %s"):format(format.count(heap.objects, "object"), os.date "%Y-%m-%d %H:%M:%S")
     if old then subtitle = ("%s \194\183 before: %s bytes"):format(subtitle, format.commas(old.total)) end
     page_of.write(put, title, "perf/heap/page/", { "script" }, function()
       local fields = encode { title = title, subtitle = subtitle, total = heap.total, garbage = heap.garbage,
-        types = heap:types(), paths = list_of(short_paths(rows.paths(snapshot, PATHS))), changes = changes(heap, old) }
-      put(fields:sub(1, -2) .. ',"objects":')
-      write_objects(put, pause, snapshot, picked, page)
+        types = heap:types(), changes = changes(heap, old) }
+      put(fields:sub(1, -2) .. ',"paths":')
+      write_paths(put, pause, short_paths(rows.paths(snapshot, PATHS, pause)))
+      put ',"objects":'
+      write_objects(put, pause, snapshot, picked, choice)
       put "}"
     end)
   end, rawget(heap, "stream"))

@@ -89,7 +89,8 @@ function Heap:types() return rows.types(self.sums) end
 -- own, `retained` those that would be freed without it, `shared` those to which it leads and that something else holds too
 function Heap:paths(n)
   check_rows(n, "paths", 2)
-  return rows.paths(open(self, "paths"), n or DEFAULT_ROWS)
+  local stream = rawget(self, "stream") -- of a page
+  return rows.paths(open(self, "paths"), n or DEFAULT_ROWS, stream and stream.pause)
 end
 
 --- Find what holds an object. The object is found by its address. If it was made after the snapshot, at the address of an object

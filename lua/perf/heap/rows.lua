@@ -35,9 +35,11 @@ local NEAREST = 64 -- steps of a path that are looked at
 -- Leave out each object that leads to an object with most of its size or change.
 -- @param list the numbers of objects
 -- @tparam function size_of of an object; may be negative
-function M.without_passages(snapshot, list, size_of)
+-- @param[opt] pause called after each object
+function M.without_passages(snapshot, list, size_of, pause)
   local best, kept = {}, {}
   for _, i in ipairs(list) do
+    if pause then pause() end
     local size, at, steps = math.abs(size_of(i)), i, 0
     local _, _, _, _, _, edge = snapshot:object(at)
     while edge and at ~= 0 and steps < NEAREST do
@@ -48,6 +50,7 @@ function M.without_passages(snapshot, list, size_of)
   end
   for _, i in ipairs(list) do
     if (best[i] or 0) < MOST_OF * math.abs(size_of(i)) then kept[#kept + 1] = i end
+    if pause then pause() end
   end
   return kept
 end
@@ -57,10 +60,30 @@ local function size(snapshot, i)
   return retained + shared
 end
 
-function M.paths(snapshot, n)
-  local list = M.without_passages(snapshot, snapshot:largest(n * 4 + 100), function(i) return size(snapshot, i) end)
+local WORK, ALL = 2e4, 2 ^ 50 -- between two pauses, 0.2 ms; without pauses
+
+-- The n largest objects, the largest first.
+-- @param choice a result of snapshot:choose
+-- @param[opt] pause called now and then
+function M.chosen(snapshot, choice, pause)
+  local list
+  repeat
+    list = snapshot:go_on(choice, pause and WORK or ALL)
+    if pause then pause() end
+  until list
+  return list
+end
+
+-- The rows of the n paths that lead to the most memory.
+-- @param[opt] pause called now and then
+function M.paths(snapshot, n, pause)
+  local list = M.chosen(snapshot, snapshot:choose(n * 4 + 100), pause)
+  list = M.without_passages(snapshot, list, function(i) return size(snapshot, i) end, pause)
   local rows = {}
-  for k = 1, math.min(n, #list) do rows[k] = M.row(snapshot, list[k]) end
+  for k = 1, math.min(n, #list) do
+    rows[k] = M.row(snapshot, list[k])
+    if pause then pause() end
+  end
   return printed.table(rows)
 end
 

@@ -15,7 +15,7 @@ local clients = require "resty.perf.clients"
 local slices = require "resty.perf.slices"
 local slow = require "resty.perf.slow"
 
-local take_heap = require "perf.heap".heap
+local take_heap, heap_text = require "perf.heap".heap, require "perf.heap.report".heap -- tostring, with pauses
 
 local BUCKETS = require "resty.perf.accounting".BUCKETS
 
@@ -96,14 +96,11 @@ local taken = setmetatable({}, { __mode = "v" }) -- the snapshot that is being t
 local taken_at
 local LONGEST = 60 -- seconds
 
-local function snapshot_text(heap) ngx.print(("worker %d: %s\n"):format(ngx.worker.pid(), tostring(heap))) end
+local function snapshot_text(heap) ngx.print(("worker %d: %s\n"):format(ngx.worker.pid(), heap_text(heap))) end
 
 -- The forms of a snapshot: the type of the answer's content, and a function that writes it.
 local SNAPSHOTS = {
-  html = { "text/html", function(heap)
-    heap.stream = { put = ngx.print, pause = slices.pausing() }
-    heap:html()
-  end },
+  html = { "text/html", function(heap) heap:html() end },
   json = { "application/json", function(heap) ngx.print(heap:json(), "\n") end },
 }
 
@@ -121,6 +118,7 @@ local function snapshot(form)
   until ok or code ~= "ETIMEDOUT" or ngx.now() - taken_at > LONGEST
   if ok then
     ngx.header.content_type = form and form[1] or "text/plain"
+    heap.stream = { put = ngx.print, pause = slices.pausing() }
     ok, why = pcall(form and form[2] or snapshot_text, heap)
   end
   heap:close()
