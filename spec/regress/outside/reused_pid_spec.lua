@@ -26,7 +26,7 @@ local SCRIPT = [[
 local REFUSED = "needs: a kernel that lets root choose a pid, which no other process has taken"
 
 -- Run a function in a process with this number (nil: any). Its result is 0, or the process has failed.
--- @return the number; nil if it cannot be had
+-- @return the number; nil if there is none
 local function run(number, fn)
   local pid = kit.split(true, number)
   if pid == 0 then
