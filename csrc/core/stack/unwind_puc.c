@@ -136,7 +136,12 @@ static int lua_place(struct pf_puc_unwinder *w, const struct pf_puc_thread *t, s
 	if (live)
 		c->pc = pf_puc_live_pc(w, t, w->proto, c->pc);
 	c->place.linedefined = (int32_t)pf_puc_number(w->proto, l->proto.linedefined);
-	c->place.line = c->place.end = pf_puc_line(w, w->proto, c->pc);
+	if (c->place.function != w->line_function || c->pc != w->line_pc) {
+		w->line = pf_puc_line(w, w->proto, c->pc);
+		w->line_function = c->place.function;
+		w->line_pc = c->pc;
+	}
+	c->place.line = c->place.end = w->line;
 	c->place.source = w->source_text;
 	c->place.source_size = w->source_size;
 	return PF_UNWIND_COMPLETE;
