@@ -1,5 +1,6 @@
-# Fuzzes the parsers of untrusted data, under sanitizers. Each spec/fuzz/NAME_fuzz.c is a program that is linked with the core and
-# the other files there; it takes a number of runs and a seed, and aborts if it finds a bug. The same seed gives the same runs.
+# Fuzzes the parsers of untrusted data, and the tables of sampled blocks, under sanitizers. Each spec/fuzz/NAME_fuzz.c is
+# a program that is linked with the core and the other files there; it takes a number of runs and a seed, and aborts if it finds a
+# bug. The same seed gives the same runs.
 # Each spec/fuzz/NAME_spec.lua fuzzes names of events and whole files from Lua, FUZZ_ROUNDS times.
 FUZZ_RUNS ?= 1000000
 FUZZ_ROUNDS ?= 100000
@@ -10,7 +11,7 @@ FUZZ_BIN  := $(FUZZ_C:spec/fuzz/%.c=$(BUILD)/fuzz/%)
 
 .PHONY: fuzz fuzz-short fuzz-run $(FUZZ_BIN:%=%.run)
 
-fuzz: ## the parsers of rings, records, files and names under sanitizers: FUZZ_RUNS=1000000 FUZZ_ROUNDS=100000 FUZZ_SEED=1
+fuzz: ## the parsers of rings, records, files and names, and the tables of sampled blocks, under sanitizers: FUZZ_RUNS=1000000 FUZZ_ROUNDS=100000 FUZZ_SEED=1
 	@$(MAKE) --no-print-directory -k -j2 -Otarget SAN=1 fuzz-run
 	@FUZZ_ROUNDS=$(FUZZ_ROUNDS) FUZZ_SEED=$(FUZZ_SEED) SUITE_TIMEOUT=36000 SAN_LUAS=luajit SUITE_NAME=fuzz CC="$(CC)" tools/san.sh spec/fuzz
 

@@ -33,10 +33,8 @@ static struct pf_allocator *make(lua_Alloc next, void *ud)
 	if (in)
 		return in;
 	in = calloc(1, sizeof *in);
-	if (in) {
-		in->next = next;
-		in->next_ud = ud;
-	}
+	if (in)
+		pf_allocator_init(in, next, ud);
 	return in;
 }
 
@@ -112,6 +110,7 @@ static int l_close(lua_State *L)
 	while ((in = all->first)) {
 		all->first = in->older;
 		in->users = 0;
+		pf_allocator_refresh(in);
 		keep(in);
 	}
 	return 0;
@@ -127,8 +126,10 @@ static int l_close_blocks(lua_State *L)
 	if (!in)
 		return 0;
 	b->in = NULL;
-	if (in->users > 0 && b->generation == in->generation) /* otherwise it is the parent's, which is forgotten */
+	if (in->users > 0 && b->generation == in->generation) { /* otherwise it is the parent's, which is forgotten */
 		in->users--;
+		pf_allocator_refresh(in);
+	}
 	pb_allocator_give(L, in);
 	return 0;
 }
@@ -157,6 +158,7 @@ static int l_blocks(lua_State *L)
 		return pb_fail(L, r, r == -ECANCELED ? "the Lua state is being closed" : "allocator");
 	pf_allocator_claim(b->in);
 	b->in->users++;
+	pf_allocator_refresh(b->in);
 	b->generation = b->in->generation;
 	b->from = b->in->given;
 	b->opened_ns = pf_wall_ns();

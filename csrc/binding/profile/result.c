@@ -76,7 +76,7 @@ static int result(lua_State *L)
 	pb_set_u64(L, "duration_ns", p->s.at.running ? pf_wall_ns() - p->s.started_ns : p->s.duration_ns);
 	pb_set_failures(L, p->s.failures);
 	pb_set_u64(L, "memory", pf_stacks_memory(&p->s.at.stacks) + pf_pendings_memory(&p->s.at.pending) +
-		   p->allocations.live_room * sizeof *p->allocations.live);
+		   pf_allocations_memory(&p->allocations));
 	return 1;
 }
 

@@ -58,11 +58,11 @@ static inline uint32_t pf_thread_token(void)
 	return pf_caller.generation == generation ? pf_caller.token : pf_thread_token_next(generation);
 }
 
-/* Whether the calling thread has got this token from pf_thread_token in this process. Makes no call. */
-static inline int pf_is_thread(uint32_t token)
+/* Whether the calling thread has got this token from pf_thread_token, or is the copy of that thread in the child of a fork: see
+ * pf_inherited. */
+static inline int pf_has_token(uint32_t token)
 {
-	return pf_caller.token == token &&
-	       pf_caller.generation == __atomic_load_n(__atomic_load_n(&pf_generation_cell, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+	return pf_caller.token == token;
 }
 
 #define PF_MOST_CPUS 1024

@@ -4,23 +4,48 @@
 #include "core/base/clock.h"
 #include "core/stack/own_thread.h"
 
+static const uint32_t no_bits, all_bits = UINT32_MAX;
+static const struct pf_sieve no_blocks = {&no_bits, 0}, all_blocks = {&all_bits, 0};
+
+void pf_allocator_init(struct pf_allocator *in, pf_allocate *next, void *next_ud)
+{
+	in->next = next;
+	in->next_ud = next_ud;
+	pf_allocator_refresh(in);
+}
+
 void pf_allocator_refresh(struct pf_allocator *in)
 {
+	unsigned sieves = 0;
+
 	in->due = PF_NEVER_DUE;
-	in->wants_freed = 0;
+	in->sieve = no_blocks;
 	for (const struct pf_watcher *w = in->watchers; w; w = w->next) {
 		if (w->due < in->due)
 			in->due = w->due;
-		in->wants_freed |= w->wants_freed;
+		if (w->sieve.words)
+			in->sieve = sieves++ ? all_blocks : w->sieve;
 	}
+	atomic_store_explicit(&in->counted, in->users ? in->thread : PF_NO_THREAD, memory_order_relaxed);
+}
+
+/* In the child of a fork the users are the parent's. Blocks are counted there as before, until this is called. */
+static void forget_parent(struct pf_allocator *in)
+{
+	if (!pf_inherited(in->generation))
+		return;
+	in->watchers = NULL;
+	in->users = 0;
+	pf_allocator_refresh(in);
 }
 
 /* Prepare the watchers that will see the block. */
-static void announce(const struct pf_allocator *in, const void *old, size_t size)
+static void announce(struct pf_allocator *in, const void *old, size_t size)
 {
 	struct pf_registers r;
 	int known = 0;
 
+	forget_parent(in);
 	for (struct pf_watcher *w = in->watchers; w; w = w->next) {
 		w->is_seen = in->given.bytes + size >= w->due;
 		if (!w->is_seen)
@@ -44,12 +69,10 @@ static void show(struct pf_allocator *in, void *block, size_t size)
 
 static void show_freed(struct pf_allocator *in, const void *block)
 {
-	in->wants_freed = 0;
-	for (struct pf_watcher *w = in->watchers; w; w = w->next) {
-		if (w->wants_freed)
+	forget_parent(in);
+	for (struct pf_watcher *w = in->watchers; w; w = w->next)
+		if (w->sieve.words && pf_sieve_has(&w->sieve, block))
 			w->freed(w, block);
-		in->wants_freed |= w->wants_freed;
-	}
 }
 
 static void add_given(struct pf_allocator *in, size_t size)
@@ -88,7 +111,7 @@ static __attribute__((noinline)) void *give_seen(struct pf_allocator *in, void *
 		return NULL;
 	if (old) {
 		add_freed(in, old_size);
-		if (in->wants_freed)
+		if (pf_sieve_has(&in->sieve, old))
 			show_freed(in, old);
 	}
 	add_given(in, size);
@@ -112,13 +135,13 @@ void *pf_allocator_call(void *ud, void *old, size_t old_size, size_t size)
 {
 	struct pf_allocator *in = ud;
 
-	if (!pf_is_thread(atomic_load_explicit(&in->thread, memory_order_relaxed)) || !in->users)
+	if (!pf_has_token(atomic_load_explicit(&in->counted, memory_order_relaxed)))
 		return pass_on(in, old, old_size, size);
 	if (size)
 		return old || in->given.bytes + size >= in->due ? give_seen(in, old, old_size, size) : give(in, old, old_size, size);
 	if (old) {
 		add_freed(in, old_size);
-		if (in->wants_freed)
+		if (pf_sieve_has(&in->sieve, old))
 			return free_seen(in, old, old_size, size);
 	}
 	return pass_on(in, old, old_size, size);
@@ -126,13 +149,10 @@ void *pf_allocator_call(void *ud, void *old, size_t old_size, size_t size)
 
 void pf_allocator_claim_anew(struct pf_allocator *in)
 {
-	if (pf_inherited(in->generation)) { /* these are the parent's */
-		in->watchers = NULL;
-		in->users = 0;
-		pf_allocator_refresh(in);
-	}
+	forget_parent(in);
 	in->generation = pf_fork_generation();
-	atomic_store(&in->thread, pf_thread_token());
+	in->thread = pf_thread_token();
+	pf_allocator_refresh(in);
 }
 
 void pf_allocator_watch(struct pf_allocator *in, struct pf_watcher *w)

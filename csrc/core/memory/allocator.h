@@ -17,20 +17,41 @@ typedef void *pf_allocate(void *ud, void *block, size_t old_size, size_t size);
 struct pf_registers;
 
 #define PF_NEVER_DUE UINT64_MAX
+#define PF_NO_THREAD UINT32_MAX
 
+/* A block's bytes and its 1 are not beside each other: the compiler would add them as a vector, which takes longer to make. */
 struct pf_blocks {
-	uint64_t bytes, blocks; /* that were allocated */
-	uint64_t freed_bytes, freed_blocks;
+	uint64_t bytes, freed_bytes;
+	uint64_t blocks, freed_blocks;
 };
+
+/* Which blocks a watcher may have. The address of a block tells its bit; if that is 0, the watcher does not have the block. */
+struct pf_sieve {
+	const uint32_t *words; /* NULL in a watcher: it wants to see no block that is freed */
+	uint32_t last; /* the number of the last bit; the number of bits is a power of two */
+};
+
+/* The number of the block's bit. */
+static inline uint32_t pf_sieve_bit(const struct pf_sieve *s, const void *block)
+{
+	return (uint32_t)((uintptr_t)block * UINT64_C(0x9e3779b97f4a7c15) >> 28) & s->last;
+}
+
+static inline int pf_sieve_has(const struct pf_sieve *s, const void *block)
+{
+	const uint32_t bit = pf_sieve_bit(s, block);
+
+	return s->words[bit / 32] >> bit % 32 & 1;
+}
 
 /* Sees the block with which the allocator's count of bytes reaches `due`. */
 struct pf_watcher {
 	struct pf_watcher *next;
 	uint64_t due; /* PF_NEVER_DUE: it sees none */
 	int is_seen; /* the block that is being allocated */
-	int wants_freed; /* it sees each block that is freed */
+	struct pf_sieve sieve; /* it sees the blocks that are freed and that the sieve has */
 	/* Before the allocation, since the old block may be the interpreter's own stack; and after it, if it was not refused.
-	 * gave() may change `due` and `wants_freed`, and freed() may change `wants_freed`. */
+	 * gave() may change `due` and `sieve`. */
 	void (*will_give)(struct pf_watcher *w, const struct pf_registers *r, const void *old, size_t size);
 	void (*gave)(struct pf_watcher *w, void *block, size_t size);
 	void (*freed)(struct pf_watcher *w, const void *block);
@@ -41,25 +62,29 @@ struct pf_watcher {
 struct pf_allocator {
 	pf_allocate *next; /* the allocator that it calls; this member and the next one never change */
 	void *next_ud;
-	struct pf_allocator *older; /* of the same state */
-	atomic_uint thread; /* pf_thread_token of the thread that is counted: the one that used it last */
-	uint32_t users; /* watchers, and those that need the counts */
 	struct pf_blocks given;
 	uint64_t due; /* the least `due` of the watchers */
-	int wants_freed; /* whether any watcher does */
-	uint32_t generation; /* pf_fork_generation of the process whose watchers these are */
+	struct pf_sieve sieve; /* has the blocks that those of all watchers have */
+	atomic_uint counted; /* pf_thread_token of the thread that is counted, or PF_NO_THREAD */
+	uint32_t thread; /* that of the thread that used it last, which is counted while there are users */
+	uint32_t users; /* watchers, and those that need the counts */
+	uint32_t generation; /* pf_fork_generation of the process whose users these are */
 	struct pf_watcher *watchers;
+	struct pf_allocator *older; /* of the same state */
 };
 
 /* The lua_Alloc function of a struct pf_allocator, which is its `ud`. */
 pf_allocate pf_allocator_call;
 
+/* One that calls `next`. It is a zeroed struct pf_allocator before. */
+void pf_allocator_init(struct pf_allocator *in, pf_allocate *next, void *next_ud);
+
 void pf_allocator_claim_anew(struct pf_allocator *in);
 
-/* From now on the calls of the calling thread are counted. In the child of a fork it has no watchers. */
+/* From now on the calls of the calling thread are counted. In the child of a fork it has no users. */
 static inline void pf_allocator_claim(struct pf_allocator *in)
 {
-	if (atomic_load_explicit(&in->thread, memory_order_relaxed) != pf_thread_token())
+	if (in->thread != pf_thread_token())
 		pf_allocator_claim_anew(in);
 }
 
@@ -77,7 +102,7 @@ struct pf_block_reader {
  * closed. */
 uint64_t pf_block_reader_read(const struct pf_block_reader *b, uint64_t *values, unsigned stride);
 
-/* Call it after a change of `due` or `wants_freed` of a watcher outside its functions. */
+/* Call it after a change of `users`, and after a change of a watcher's `due` outside its functions. */
 void pf_allocator_refresh(struct pf_allocator *in);
 
 void pf_allocator_watch(struct pf_allocator *in, struct pf_watcher *w);

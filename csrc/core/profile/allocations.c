@@ -10,9 +10,10 @@
 #include "core/base/peek.h"
 #include "core/stack/own_thread.h"
 
-/* The least room in the table of live blocks. Each block that is freed is looked up there, so a small table, which stays in the cache, is
- * quicker. */
-enum { LEAST_ROOM = 128 };
+/* Room in the table of live blocks. The bits of the sieve of the most room have 32-bit numbers. */
+#define LEAST_ROOM 512u
+#define MOST_ROOM (1u << 28)
+#define BITS 16u /* of the sieve, for each place of the table */
 
 /* --- random numbers ------------------------------------------------------------------------------------------------- */
 
@@ -46,9 +47,14 @@ static struct pf_sum weigh(const struct pf_allocations *a, const struct pf_live 
 
 /* --- sampled blocks that are not freed ------------------------------------------------------------------------------ */
 
+static uint32_t bit_of(const struct pf_allocations *a, uint64_t block)
+{
+	return pf_sieve_bit(&a->watcher.sieve, (const void *)(uintptr_t)block);
+}
+
 static uint32_t place_of(const struct pf_allocations *a, uint64_t block)
 {
-	return (uint32_t)((block >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (a->live_room - 1);
+	return bit_of(a, block) / BITS;
 }
 
 /* The entry of a block, or the free one where it would be. */
@@ -61,21 +67,36 @@ static struct pf_live *find(const struct pf_allocations *a, uint64_t block)
 	return a->live + i;
 }
 
+static size_t live_size(uint32_t room)
+{
+	return room * (sizeof(struct pf_live) + BITS / 8);
+}
+
+/* Put a block that is not there into the table and the sieve. */
+static void put(struct pf_allocations *a, const struct pf_live *block)
+{
+	const uint32_t bit = bit_of(a, block->block);
+
+	*find(a, block->block) = *block;
+	a->sieve[bit / 32] |= UINT32_C(1) << bit % 32;
+}
+
 static int grow(struct pf_allocations *a)
 {
-	const struct pf_allocations old = *a;
+	struct pf_live *old = a->live, *live;
+	const uint32_t old_room = a->live_room, room = old_room ? 2 * old_room : LEAST_ROOM;
 
-	a->live_room = old.live_room ? 2 * old.live_room : LEAST_ROOM;
-	a->live = a->live_room ? pf_pages_get(a->live_room * sizeof *a->live) : NULL;
-	if (!a->live) {
-		a->live = old.live;
-		a->live_room = old.live_room;
+	live = old_room < MOST_ROOM ? pf_pages_get(live_size(room)) : NULL;
+	if (!live)
 		return -ENOMEM;
-	}
-	for (uint32_t i = 0; i < old.live_room; i++)
-		if (old.live[i].block)
-			*find(a, old.live[i].block) = old.live[i];
-	pf_pages_put(old.live, old.live_room * sizeof *old.live);
+	a->live = live;
+	a->live_room = room;
+	a->sieve = (uint32_t *)(void *)(live + room);
+	a->watcher.sieve = (struct pf_sieve){a->sieve, BITS * room - 1};
+	for (uint32_t i = 0; i < old_room; i++)
+		if (old[i].block)
+			put(a, old + i);
+	pf_pages_put(old, live_size(old_room));
 	return 0;
 }
 
@@ -96,11 +117,16 @@ static void close_gap(struct pf_allocations *a, uint32_t gap)
 static void drop(struct pf_allocations *a, uint64_t address)
 {
 	struct pf_live *found = find(a, address);
+	const uint32_t bit = bit_of(a, address);
 
 	if (!found->block)
 		return;
 	a->live_n--;
 	close_gap(a, (uint32_t)(found - a->live));
+	for (uint32_t i = bit / BITS; a->live[i].block; i = (i + 1) & (a->live_room - 1))
+		if (bit_of(a, a->live[i].block) == bit)
+			return;
+	a->sieve[bit / 32] &= ~(UINT32_C(1) << bit % 32);
 }
 
 /* Keep a block. If one is kept at this address already, another allocator, which the program had set since, has freed it. */
@@ -111,9 +137,8 @@ static void keep(struct pf_allocations *a, const struct pf_live *block)
 		a->s->lost++;
 		return;
 	}
-	*find(a, block->block) = *block;
+	put(a, block);
 	a->live_n++;
-	a->watcher.wants_freed = 1;
 }
 
 /* --- samples -------------------------------------------------------------------------------------------------------- */
@@ -161,10 +186,7 @@ static void add_sample(struct pf_watcher *w, void *block, size_t size)
 
 static void drop_freed(struct pf_watcher *w, const void *block)
 {
-	struct pf_allocations *a = of(w);
-
-	drop(a, (uintptr_t)block);
-	w->wants_freed = a->live_n > 0;
+	drop(of(w), (uintptr_t)block);
 }
 
 /* --- start and stop ------------------------------------------------------------------------------------------------- */
@@ -259,17 +281,27 @@ int pf_allocations_stop(struct pf_allocations *a)
 
 void pf_allocations_free(struct pf_allocations *a)
 {
-	pf_pages_put(a->live, a->live_room * sizeof *a->live);
+	pf_pages_put(a->live, live_size(a->live_room));
 	pf_pages_put(a->alive, a->alive_room * sizeof *a->alive);
 	a->live = NULL;
+	a->sieve = NULL;
 	a->alive = NULL;
 	a->live_n = a->live_room = a->alive_room = 0;
 }
 
+size_t pf_allocations_memory(const struct pf_allocations *a)
+{
+	return live_size(a->live_room);
+}
+
 struct pf_blocks pf_allocations_blocks(const struct pf_allocations *a)
 {
-	return (struct pf_blocks){a->stop.bytes - a->start.bytes, a->stop.blocks - a->start.blocks,
-				  a->stop.freed_bytes - a->start.freed_bytes, a->stop.freed_blocks - a->start.freed_blocks};
+	return (struct pf_blocks){
+		.bytes = a->stop.bytes - a->start.bytes,
+		.freed_bytes = a->stop.freed_bytes - a->start.freed_bytes,
+		.blocks = a->stop.blocks - a->start.blocks,
+		.freed_blocks = a->stop.freed_blocks - a->start.freed_blocks,
+	};
 }
 
 uint64_t pf_allocations_total(const struct pf_allocations *a)

@@ -35,7 +35,8 @@ struct pf_allocations {
 	int is_live; /* the weights are those of the blocks that are not freed */
 	uint64_t survived; /* and that have survived this number of collections */
 	uint32_t collections; /* that have ended since the start */
-	struct pf_live *live; /* open addressing, at most 13/16 full, and 13/32 just after it has grown: a block takes 59 bytes at most */
+	struct pf_live *live; /* open addressing, at most 13/16 full, and 13/32 just after it has grown */
+	uint32_t *sieve; /* the watcher's, behind `live`: 16 bits for each place, so a block takes 64 bytes at most of both */
 	uint32_t live_n, live_room; /* room: a power of two */
 	struct pf_sum *alive; /* while it is read or when it has stopped: live memory, by the numbers of the stacks' sums */
 	uint32_t alive_room;
@@ -53,6 +54,7 @@ void pf_allocations_resume(struct pf_allocations *a); /* idempotent */
  * if live memory could not be added up. */
 int pf_allocations_stop(struct pf_allocations *a);
 void pf_allocations_free(struct pf_allocations *a);
+size_t pf_allocations_memory(const struct pf_allocations *a); /* of the table of live blocks */
 
 /* While it is read, or after the stop: the exact counts of all blocks, without those of its reading if the weights are of all blocks;
  * and the sum of the weights, or for all blocks their bytes. */

@@ -263,16 +263,21 @@ describe("a profile of allocations", function()
   end)
 
   it("does not profile the child of a fork, which can begin anew", function()
-    local p = assert(perf.profiler { event = "alloc", period = 1 })
-    assert(p:start())
-    local found = util.in_child(function()
+    for _, event in ipairs { "alloc", "heap" } do
+      local p = assert(perf.profiler { event = event, period = 1 })
+      assert(p:start())
       tables()
-      local _, _, code = p:stop()
-      local prof = assert(perf.profile({ event = "alloc", period = 1 }, texts, "child"))
-      return ("%s %s %s"):format(code, tostring(own(prof, "texts") > 0), tostring(own(prof, "tables")))
-    end)
-    assert.equal("ECHILD true 0", found)
-    assert(p:stop())
+      local found = util.in_child(function()
+        for i = 1, 200 do sink[i] = false end
+        collectgarbage() -- frees what the parent's profiler has
+        tables()
+        local _, _, code = p:stop()
+        local prof = assert(perf.profile({ event = event, period = 1 }, texts, "child"))
+        return ("%s %s %s"):format(code, tostring(own(prof, "texts") > 0), tostring(own(prof, "tables")))
+      end)
+      assert.equal("ECHILD true 0", found)
+      assert(own(assert(p:stop()), "tables") >= 200 * 3 * 8)
+    end
   end)
 
   it("refuses options of the kernel's events", function()
