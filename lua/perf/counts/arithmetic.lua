@@ -20,8 +20,8 @@ local function narrow(v)
   return n > -2 ^ 53 and n < 2 ^ 53 and n or v
 end
 
--- @param counts perf.counts, with entry, entries, is, plain, scaled and FELL
--- @return the metamethods by name
+-- @param counts perf.counts, with entry, entries, is, plain, scaled, Metrics and FELL
+-- @return the metamethods, merge and metrics, by name
 return function(counts)
   local M = {}
 
@@ -230,6 +230,27 @@ return function(counts)
       if by_label[e.label] == e then list[#list + 1] = e end
     end
     return counts.plain(list, a.wall_ns + b.wall_ns, a.source)
+  end
+
+  -- The ratios that the counted events allow: see Counts:metrics in perf.counts.
+  function M.metrics(c)
+    local list = counts.is(c) and counts.entries(c)
+    if not list then argument.raise_in_method("metrics", ("Counts expected, got %s"):format(type(c)), 1) end
+    local m, per_second = {}, {}
+    local function ratio(a, b) return a and b and b ~= 0 and tonumber(a) / tonumber(b) or nil end
+    local clock = c["task-clock"] or c["cpu-clock"]
+    local cycles = c["cycles"] or c["cpu-cycles"]
+    m.ipc = ratio(c["instructions"], cycles)
+    m.branch_miss_rate = ratio(c["branch-misses"], c["branches"] or c["branch-instructions"])
+    m.cache_miss_rate = ratio(c["cache-misses"], c["cache-references"])
+    m.cpus_utilized = ratio(clock, c.wall_ns)
+    m.ghz = ratio(cycles, clock)
+    local time = clock and clock ~= 0 and clock or c.wall_ns
+    for _, e in ipairs(list) do
+      if e.value and e.unit ~= "ns" and time ~= 0 then per_second[e.label] = tonumber(e.value) / tonumber(time) * 1e9 end
+    end
+    m.per_second = per_second
+    return setmetatable(m, counts.Metrics)
   end
 
   return M

@@ -340,24 +340,8 @@ end
 -- @treturn table with those of the following that can be computed: `ipc` (instructions per cycle), `branch_miss_rate` and
 -- `cache_miss_rate` (0 to 1), `cpus_utilized` (CPU time by wall time), `ghz` (cycles by CPU time), and `per_second`, a table of
 -- each event's rate by label, relative to the CPU time if that was counted, otherwise to the wall time
-function methods:metrics()
-  check_self(self, "metrics")
-  local m, per_second = {}, {}
-  local function ratio(a, b) return a and b and b ~= 0 and tonumber(a) / tonumber(b) or nil end
-  local clock = self["task-clock"] or self["cpu-clock"]
-  local cycles = self["cycles"] or self["cpu-cycles"]
-  m.ipc = ratio(self["instructions"], cycles)
-  m.branch_miss_rate = ratio(self["branch-misses"], self["branches"] or self["branch-instructions"])
-  m.cache_miss_rate = ratio(self["cache-misses"], self["cache-references"])
-  m.cpus_utilized = ratio(clock, self.wall_ns)
-  m.ghz = ratio(cycles, clock)
-  local time = clock and clock ~= 0 and clock or self.wall_ns
-  for _, e in ipairs(entries(self)) do
-    if e.value and e.unit ~= "ns" and time ~= 0 then per_second[e.label] = tonumber(e.value) / tonumber(time) * 1e9 end
-  end
-  m.per_second = per_second
-  return setmetatable(m, Metrics)
-end
+-- @function Counts:metrics
+methods.metrics = operation "metrics"
 
 --- Everything as plain tables.
 -- @treturn table `{wall_ns=, source=, counts={[label]=value}, events={entry, ...}}`
