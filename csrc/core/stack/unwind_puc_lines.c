@@ -247,15 +247,11 @@ static uint64_t guess(struct pf_puc_unwinder *w, const struct pf_puc_thread *t, 
 	return found ? found : saved;
 }
 
-/* The pc of the innermost function: of the instruction after the one that runs. */
-uint64_t pf_puc_live_pc(struct pf_puc_unwinder *w, const struct pf_puc_thread *t, const uint8_t *proto, uint64_t saved)
+static uint64_t find_pc(struct pf_puc_unwinder *w, const struct pf_puc_thread *t, const uint8_t *proto, uint64_t saved)
 {
 	const struct pf_puc_layout *l = w->l;
-	const uint64_t code = pf_puc_word(w, proto, l->proto.code);
 	struct pf_c_frame f;
 
-	if (saved - code > (uint64_t)instructions(w, proto) * INSTRUCTION) /* the call is beginning: the pc is still the caller's */
-		saved = code;
 	if (l->loop.unknown)
 		return guess(w, t, proto, saved);
 	if (!l->loop.from) {
@@ -265,4 +261,20 @@ uint64_t pf_puc_live_pc(struct pf_puc_unwinder *w, const struct pf_puc_thread *t
 	if (!find_loop(w, t, &f))
 		return saved;
 	return pf_puc_pc_in(w, &f, proto, f.called ? &l->loop.called : &l->loop.running, saved);
+}
+
+/* The pc of the innermost function: of the instruction after the one that runs. */
+uint64_t pf_puc_live_pc(struct pf_puc_unwinder *w, const struct pf_puc_thread *t, const uint8_t *proto, uint64_t saved)
+{
+	const uint64_t code = pf_puc_word(w, proto, w->l->proto.code);
+	uint64_t pc;
+
+	if (saved - code > (uint64_t)instructions(w, proto) * INSTRUCTION) /* the call is beginning: the pc is still the caller's */
+		saved = code;
+	pc = find_pc(w, t, proto, saved);
+	/* An instruction that may allocate saves the pc first. So without one the collector, whose frames may be on the C stack, was not
+	 * called by this function: it is calling this one, which is a finalizer. */
+	if (saved == code)
+		w->collects = 0;
+	return pc;
 }
