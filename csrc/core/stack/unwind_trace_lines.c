@@ -122,7 +122,7 @@ static struct pf_trace_walk walk_to_jump(const struct pf_luajit_view *v, const s
 			break;
 		more = i;
 		if (next.base == s->base) {
-			beyond = next.pc;
+			beyond = next.pc == to ? 0 : next.pc; /* the address of one more jump does not tell where this one leads */
 			continue;
 		}
 		beyond = 0;

@@ -177,8 +177,11 @@ static struct pf_trace_walk follow(const struct pf_luajit_view *v, const struct 
 		from = next;
 		if (jump <= f->code || jump >= next)
 			continue;
-		if (how == PF_TRACE_AFTER_JUMP_TO && w.found)
+		if (how == PF_TRACE_AFTER_JUMP_TO && w.found) {
+			if (is_branch(v, f, w.last, code)) /* of the condition of an `if` that ends a loop */
+				continue;
 			return w;
+		}
 		if (op == l->op_jump || back > 0) {
 			back -= op != l->op_jump;
 			from = jump;

@@ -1,0 +1,93 @@
+-- The story: a call in the condition of an `if` was shown on the line before its own, as if that were exact. The compiler
+-- knows some parts of a condition, such as a call's number that is never false, and leaves no exit for them. The causes:
+-- * If the `if` ends the body of a loop, its jumps lead back to the loop's start. The search for the jump of a later part
+--   ended at the first jump back, that of a part that the compiler knows.
+-- * If two parts with an exit follow one that the compiler knows, the search for the jump of the first of them ended at the
+--   first jump of all, because all their jumps have the same target.
+local page_fault = require "spec.support.page_fault"
+local perf = require "perf"
+local profiling = require "spec.support.profiling"
+
+local jit = rawget(_G, "jit")
+local ROUNDS = 60
+
+-- In each round, the page faults are those of TOUCHED. BEFORE is a statement, HEAD and TAIL are around the `if`.
+local TEXT = [[
+local u = 0
+return function(n) local s = 1
+for i = 1, n do
+HEAD
+BEFORE
+if CONDITION then s = s + 1 end
+TAIL
+s = s % 100 + 5
+end return s, u end]]
+
+local LOOPS = {
+  ["the end of a loop"] = { "local j = 0 while j < 2 do\nj = j + 1", "end" },
+  ["the middle of a loop"] = { "local j = 0 while j < 2 do\nj = j + 1", "u = u + 1 end" },
+  ["a block"] = { "do", "end" },
+}
+local BEFORE = { "", "if s % 2 == 0 then u = u + 2 end", "C.page_fault_drop(at, size, 4) u = u +\n(TOUCHED and 1)" }
+local CONDITIONS = {
+  "s >= 0 and DROPPED and\nTOUCHED and\ns % 3 ~= 1",
+  "s >= 0 and DROPPED and\nTOUCHED and\ns < 1e9 and s % 3 ~= 1",
+  "s and DROPPED and\nTOUCHED and\ns >= 0 and\ns < 1e9 and\ns % 3 ~= 1",
+  "DROPPED and\nTOUCHED and\ns >= 0 and\ns < 1e9",
+  "s < 1e9 and DROPPED and\nTOUCHED and\ns >= 0 and s < 1e8 and\ns < 1e7",
+}
+
+describe("a call in a condition that the compiler knows in part", function()
+  before_each(function()
+    page_fault.map()
+    requires { nostress = true }
+  end)
+  after_each(function()
+    page_fault.unmap()
+    if jit then jit.opt.start(3, "hotloop=56", "hotexit=10") end
+  end)
+
+  -- The lines of the page faults of one run, as the interpreter says.
+  local function lines_of(text)
+    local lines = {}
+    local function touch()
+      lines[#lines + 1] = page_fault.frames()[1].line
+      return 0
+    end
+    local C = { page_fault_drop = function() return 0 end, page_fault_touched = touch }
+    jit.off()
+    page_fault.program(text, C)(ROUNDS)
+    jit.on()
+    return lines
+  end
+
+  for where, loop in pairs(LOOPS) do
+    for b, before in ipairs(BEFORE) do
+      for c, condition in ipairs(CONDITIONS) do
+        it(("is on its line, or in a range with it: in %s, %d, %d"):format(where, b, c), function()
+          local parts = { HEAD = loop[1], TAIL = loop[2], BEFORE = before, CONDITION = condition }
+          local text = TEXT:gsub("%u+", parts)
+          local lines = lines_of(text)
+          jit.flush()
+          jit.opt.start("hotloop=1", "hotexit=1")
+          local run = page_fault.program(text)
+          run(ROUNDS)
+          local prof = perf.profile({ event = "page-faults", period = 1, timeline = 1000 }, run, ROUNDS)
+          local n = 0
+          for s in prof:timeline() do
+            if page_fault.is_at(s.addr) then
+              n = n + 1
+              for _, frame in ipairs(s.stack) do
+                if page_fault.in_program(frame) then
+                  assert.is_true(frame.line <= lines[n] and lines[n] <= (frame.lastline or frame.line), profiling.text(prof))
+                  break
+                end
+              end
+            end
+          end
+          assert.equal(#lines, n)
+        end)
+      end
+    end
+  end
+end)
