@@ -1,7 +1,7 @@
 # Emulated machines with a PMU, kprobes and BPF: see tools/vm/test.sh and doc/vm.md.
 .PHONY: test-vm vm-build test-arm64 test-arm64-short
 
-test-vm: ## hardware counters, kprobes and BPF in emulated machines: VM="arm64 arm64-smp amd64"
+test-vm: ## hardware counters, kprobes and BPF in emulated machines: VM="arm64 arm64-smp arm64-puc amd64"
 	@tools/vm/test.sh $(VM)
 
 vm-build: ## what test-vm fetches and builds when it is first run, and nothing else

@@ -1,11 +1,13 @@
 #!/bin/bash
 # make test-vm: the specs that need hardware counters, kprobes or BPF, in emulated machines.
 #
-#   tools/vm/test.sh [NAME...]          these guests only: arm64 arm64-smp amd64 arm64-suite arm64-short; without names, the first three
+#   tools/vm/test.sh [NAME...]          these guests only: arm64 arm64-smp arm64-puc amd64 arm64-suite arm64-short; without names, the
+#                                       first four
 #   tools/vm/test.sh build [NAME...]    fetches and builds what they need, and starts none
 #
 #   arm64        a CPU with an Arm PMUv3 that counts; its clock is its instructions, so that no overflow is lost
 #   arm64-smp    two of them
+#   arm64-puc    an Arm CPU without a PMU, for what reads the memory of PUC Lua: its addresses have a bit more than on x86-64
 #   amd64        kprobes, BPF and unprivileged users on x86-64, without a PMU
 #   arm64-suite  two Arm CPUs without a PMU, for the whole suite: make test-arm64. It is started anew for each component, so that
 #                the results of each are shown when it ends, and a component that does not end leaves the others their time.
@@ -27,7 +29,7 @@ cd "$(dirname "$0")/../.." || exit 1
 build=
 if [ "${1:-}" = build ]; then build=1; shift; fi
 guests=("$@")
-[ ${#guests[@]} -gt 0 ] || guests=(arm64 amd64 arm64-smp)
+[ ${#guests[@]} -gt 0 ] || guests=(arm64 amd64 arm64-smp arm64-puc)
 if [[ "${guests[*]}" == arm64-suite && -z "${VM_SPECS:-}" ]]; then
     guests=()
     for part in ${VM_PARTS:-$(find spec/unit spec/live spec/regress -mindepth 1 -type d -printf '%f\n' | sort -u)}; do
@@ -66,6 +68,11 @@ plan() {
     arm64-smp)
         specs="spec/vm/cpus_spec.lua spec/vm/offline_spec.lua spec/vm/user_read_spec.lua" words="arm64 icount smp" limit=120
         options=(-smp 2 -icount "shift=0,sleep=off")
+        ;;
+    arm64-puc)
+        specs="spec/live/outside/outside_spec.lua spec/live/profile/registers_spec.lua spec/live/stack" words="arm64" limit=300
+        luas=lua5.4
+        options=(-smp 1 -m 2G -cpu "max,pauth-impdef=on,pmu=off")
         ;;
     amd64)
         specs="spec/vm/bpf_spec.lua spec/vm/probes_spec.lua spec/vm/users_spec.lua spec/live/names/names_spec.lua

@@ -43,7 +43,7 @@ enum {
 	CALLS = 1002,       /* calls of a stack: the unwinder takes 1,000, and must see that there are more */
 	SEEN_BITS = 9, SEEN = 1 << SEEN_BITS,
 	NONE = 65535, NO_LINE = -1,
-	TAG_SHIFT = 47, LINK_MASK = 3, LINK_CONTINUATION = 2,
+	ADDRESS_BITS = 48, TAG_SHIFT = 47, LINK_MASK = 3, LINK_CONTINUATION = 2,
 };
 #if defined __TARGET_ARCH_arm64
 enum { PC_REGISTER = 21, REGISTERS = 32 };
@@ -170,10 +170,10 @@ static __always_inline void count(__u32 what, __u64 n)
 		*v += n;
 }
 
-/* Can this word be the address of an object? */
+/* Can this word be the address of an object? On arm64, addresses have 48 bits. */
 static __always_inline int may_be_object(__u64 word)
 {
-	return !(word & 7) && !(word >> TAG_SHIFT) && word >> 16 != 0;
+	return !(word & 7) && !(word >> ADDRESS_BITS) && word >> 16 != 0;
 }
 
 static __always_inline __u64 word_at(__u64 address)
