@@ -1,6 +1,7 @@
-/* Allocators with profilers of the heap, beside tables of all blocks: random blocks are allocated, resized and freed, some of the calls
- * are refused, and profilers begin and end. The counts are exact to the byte, and a profiler has the sampled blocks that are not freed
- * and no others, in its table and in its sieve. The blocks are addresses without memory, in distances that a hash may be bad at. */
+/* An allocator with profilers of the heap, beside tables of all blocks: random blocks are allocated, resized and freed, some of the
+ * calls are refused, and profilers begin and end. The counts are exact to the byte. A profiler has the sampled blocks that are not
+ * freed, and no others, in its table and in its sieve. The blocks are addresses without memory, at distances for which a hash may
+ * be bad. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -249,8 +249,8 @@ static pid_t raw_fork(pid_t number)
 }
 
 /*
- * split([raw [, number]]): forks. Returns the child's pid, and in the child 0. raw: by the system call itself, so that no handler of
- * pthread_atfork runs, and the C library does not take its locks first. A lock that another thread holds then, as malloc's, is
+ * split([raw [, number]]): forks. Returns the child's pid, and in the child 0. raw: by the system call itself, so that no handler
+ * of pthread_atfork runs, and the C library does not take its locks first. A lock that another thread holds then, as malloc's, is
  * held in the child for ever: all other threads must be parked (park). number: the pid of the child, of which no process exists;
  * nil, message, code if the kernel refuses it. reap(pid): waits for the child, and returns its status as child:wait does.
  */

@@ -7,14 +7,14 @@ struct best {
 	uint32_t i;
 };
 
-/* An object of the snapshot, for a page: its place among those that were picked, from 1, or 0; how many references to it there are,
- * and how many objects it owns. */
+/* An object of the snapshot, for a page: its place among those that were picked, from 1, or 0; the number of references to it, and
+ * that of the objects that it owns. */
 struct pick {
 	uint32_t place, holders, owned;
 };
 
-/* A search for the n largest objects, in pieces: a server handles requests between two of them. b is a heap whose root is the least;
- * then it is sorted. of: NULL unless references are counted; behind b. */
+/* A search for the n largest objects, in pieces: a server handles requests between two of them. b is a heap whose root is the
+ * least; at the end it is sorted. of: behind b; NULL unless references are counted. */
 struct choice {
 	const struct pf_heap *h;
 	struct pick *of;
@@ -77,9 +77,9 @@ static int repeats(const struct pf_heap *h, uint32_t i)
 	return (n >= 3 && label[0] == label[1] && label[1] == label[2]) || (n == STEPS && label[0] == label[2] && label[2] == label[4]);
 }
 
-/* s:choose(n, pick) -> a choice of the n largest objects, for go_on, and with `pick` for references too. The objects are those that
- * retain and share the most, without the inner objects of lists. With `pick` they are those that retain the most: an object owns no
- * larger one, so the owner of each is among them. */
+/* s:choose(n, pick) -> a choice of the n largest objects, for go_on, and with `pick` for references too. The objects are those
+ * that retain and share the most, without the inner objects of lists. With `pick` they are those that retain the most: an object
+ * owns no larger one, so the owner of each is among them. */
 int pb_heap_choose(lua_State *L)
 {
 	const struct pf_heap *h = pb_heap_check(L);
@@ -104,7 +104,7 @@ static struct choice *check_choice(lua_State *L, int i, const struct pf_heap *h)
 	return c;
 }
 
-/* Counts the references of object c->i from the edge c->edge on. Returns the work that is left; if that is 0, edges may be too. */
+/* Counts the references of object c->i from the edge c->edge on. Returns the work that is left; if none is, edges may be left. */
 static int64_t count_references(const struct pf_heap *h, struct choice *c, int64_t work)
 {
 	const struct pf_heap_edge *edges = pf_heap_edges(h);
@@ -199,7 +199,8 @@ static unsigned places(const struct pf_heap_edge *e, const struct pick *of, uint
 
 /* s:references(i, choice, most, [edge, list]) -> {edge, place ...}: the edges of object i to picked objects, at most so many, and
  * their places; the number of references that lead to others, the number of references to i, and that of objects that it owns. It
- * looks at PIECE edges; if there are more, it returns the next one too, for a call that adds to the list, and `others` is of this call. */
+ * looks at PIECE edges. If there are more, it also returns the next edge, for a call that adds to the list; the number of references
+ * to others is then that of this call. */
 int pb_heap_references(lua_State *L)
 {
 	enum { PIECE = 20000 };

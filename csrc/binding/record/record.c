@@ -193,7 +193,7 @@ static const struct pb_record *self(lua_State *L)
 	return r ? r : check_record(L, 1);
 }
 
-/* Upvalues: a table from names to rows of `fields`, to methods, and to {function} for a field that Lua computes; the metatable. */
+/* Upvalues: a table from names to rows of `fields`, to methods, and to {function} for a field that Lua computes; the metatable */
 static int l_index(lua_State *L)
 {
 	const struct pb_record *r = self(L);

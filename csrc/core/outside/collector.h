@@ -152,8 +152,8 @@ int pf_collector_ends(void *owner);
 void pf_target_search_again(struct pf_collector *c, struct pf_target *t);
 /* Give a process that ended before it was searched what its parent has. */
 void pf_target_adopt(struct pf_collector *c, struct pf_target *t, pid_t parent);
-/* Forget processes that had already ended at the last look, a second ago, or sooner if there are many: the kernel may give their numbers
- * to other processes. Call it when all samples were read. */
+/* Forget processes that had already ended at the last look, a second ago, or sooner if there are many: the kernel may give their
+ * numbers to other processes. Call it when all samples were read. */
 void pf_targets_forget(struct pf_collector *c);
 
 /* images.c. Keep the text of a process's mappings, which is no longer the caller's. */

@@ -30,7 +30,7 @@ struct pf_places {
 	struct {
 		uint32_t function, line, end, number;
 	} last;
-	/* The last chunk's name, which most functions of a stack share. n: the length, 0 if there is none; key and hash identify it */
+	/* The last chunk's name, which most functions of a stack share. n: its length, 0: there is none; key and hash identify it */
 	struct {
 		uint64_t address, key;
 		uint32_t n, hash;
