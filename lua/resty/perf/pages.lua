@@ -114,6 +114,7 @@ local function snapshot(form)
   local ok, why, code
   repeat
     ngx.sleep(0.05)
+    if taken[1] ~= heap then return refuse(503, "the snapshot took too long, and another one was asked for") end
     ok, why, code = heap:wait(0)
   until ok or code ~= "ETIMEDOUT" or ngx.now() - taken_at > LONGEST
   if ok then
@@ -122,7 +123,7 @@ local function snapshot(form)
     ok, why = pcall(form and form[2] or snapshot_text, heap)
   end
   heap:close()
-  taken[1] = nil
+  if taken[1] == heap then taken[1] = nil end -- otherwise it was given up, and this is the next one
   if not ok then return refuse(503, why) end
 end
 
