@@ -36,7 +36,9 @@ describe("a profile by cycles", function()
       near(prof, 0, SPIN)
       near(prof, 1, 2 * SPIN)
       near(prof, LOOP, prof.total - 3 * SPIN)
-      assert.equal(prof.total, profiling.under(prof, "work") + profiling.under(prof, "(unsampled)"), profiling.text(prof))
+      -- The event also counts from its start to the call of work, and from its return to the stop: a sample may be there.
+      local outside = prof.total - profiling.under(prof, "work") - profiling.under(prof, "(unsampled)")
+      assert.is_true(outside >= 0 and outside <= 2 * PERIOD, profiling.text(prof))
     end
   end)
 
