@@ -31,6 +31,13 @@ function page_fault.unmap()
   at = nil
 end
 
+--- The end of a spec that has set options of the compiler: unmaps the page, and sets the default options.
+function page_fault.restore()
+  page_fault.unmap()
+  local jit = rawget(_G, "jit")
+  if jit then jit.opt.start(3, "hotloop=56", "hotexit=10") end
+end
+
 --- Runs a text as a chunk named "program", and returns its result. FAULT in it stands for a statement with one page fault.
 -- DROPPED and TOUCHED stand for expressions: DROPPED frees the page, so that the TOUCHED after it has one page fault.
 -- @param functions a table of functions to call instead of those of C

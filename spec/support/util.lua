@@ -176,4 +176,14 @@ function util.lua()
   return arg and arg[i] or "luajit"
 end
 
+--- Makes an object that nothing holds, with a finalizer.
+function util.finalized(finalizer)
+  local newproxy = rawget(_G, "newproxy")
+  if newproxy then
+    getmetatable(newproxy(true)).__gc = finalizer -- Lua 5.1 finalizes userdata alone
+  else
+    setmetatable({}, { __gc = finalizer })
+  end
+end
+
 return util

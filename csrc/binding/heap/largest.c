@@ -1,7 +1,6 @@
 /* Methods of Snapshot that choose the largest objects, for tables and pages. */
 #include "binding/heap/heap.h"
 
-
 struct best {
 	uint64_t key;
 	uint32_t i;

@@ -2,6 +2,7 @@
 -- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local perf = require "perf"
 local profiling = require "spec.support.profiling"
+local util = require "spec.support.util"
 
 local COLLECTOR = "(garbage collector)"
 local place = profiling.place
@@ -72,17 +73,9 @@ describe("the garbage collector in a profile", function()
       for i = 1, 5000 do n = n + i % 7 end
       return n
     end
-    local function finalized()
-      local newproxy = rawget(_G, "newproxy")
-      if newproxy then
-        getmetatable(newproxy(true)).__gc = finalize -- Lua 5.1 finalizes userdata alone
-      else
-        setmetatable({}, { __gc = finalize })
-      end
-    end
     local function run()
       for _ = 1, 10 do
-        for _ = 1, 50 do finalized() end
+        for _ = 1, 50 do util.finalized(finalize) end
         collectgarbage()
       end
     end

@@ -2,6 +2,7 @@
 -- as the finalizer's own collecting. Such samples are rare, one in some hundreds of those in a short finalizer. So each machine
 -- instruction of such calls is looked at.
 local kit = require "testkit"
+local util = require "spec.support.util"
 
 local AT_GC = 2 -- PF_AT_GC
 local NEEDS = { registers = true, nosan = true }
@@ -13,14 +14,6 @@ it("a finalizer that has executed nothing does not collect garbage", function()
   local calls = 0
   local function finalize() calls = calls + 1 end
   local defined = debug.getinfo(finalize, "S").linedefined
-  local newproxy = rawget(_G, "newproxy")
-  local function finalized()
-    if newproxy then
-      getmetatable(newproxy(true)).__gc = finalize -- Lua 5.1 finalizes userdata alone
-    else
-      setmetatable({}, { __gc = finalize })
-    end
-  end
   local has_sizes = _VERSION == "Lua 5.4" -- its steps call two thousand finalizers, unless they are made smaller
   finally(function()
     collectgarbage "restart"
@@ -30,7 +23,7 @@ it("a finalizer that has executed nothing does not collect garbage", function()
   if compiler then compiler.off() end
   if has_sizes then collectgarbage("incremental", 0, 0, 6) end
   collectgarbage() -- a cycle that has begun would not find the new objects
-  for _ = 1, 2000 do finalized() end
+  for _ = 1, 2000 do util.finalized(finalize) end
   collectgarbage "stop"
   while calls == 0 do collectgarbage("step", 0) end
   assert.is_true(calls < 2000)

@@ -42,10 +42,7 @@ describe("a call in a condition that the compiler knows in part", function()
     page_fault.map()
     requires { nostress = true }
   end)
-  after_each(function()
-    page_fault.unmap()
-    if jit then jit.opt.start(3, "hotloop=56", "hotexit=10") end
-  end)
+  after_each(page_fault.restore)
 
   -- The lines of the page faults of one run, as the interpreter says.
   local function lines_of(text)

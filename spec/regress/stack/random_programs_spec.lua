@@ -25,10 +25,7 @@ describe("a page fault of a random program is on its line, in a range with it, o
     page_fault.map()
     requires { nostress = true }
   end)
-  after_each(function()
-    page_fault.unmap()
-    if jit then jit.opt.start(3, "hotloop=56", "hotexit=10") end
-  end)
+  after_each(page_fault.restore)
 
   for _, seed in ipairs(SEEDS) do
     for _, settings in ipairs { { "hotloop=1", "hotexit=1" }, { "hotloop=2", "hotexit=1", "-sink", "-loop", "-fuse" } } do
