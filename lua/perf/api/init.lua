@@ -75,7 +75,7 @@ return {
     { "msr", "(cpu)", "Open the model-specific registers of a CPU; return an Msr." } },
   { module = "base.core",
     { "hex", "(value)", "The hexadecimal digits of any 64-bit value that this module returns." } },
-  { module = "event.prewarm",
+  { module = "event.keep",
     { "keep", "(event)", "Open one event and keep it open, so that its kind opens quickly from now on." } },
   { module = "event.wake",
     { "wake", "(fd)", "Wake the reader to which a descriptor belongs." } },

@@ -24,7 +24,7 @@ return {
   { "doctor.features", "features supported paranoid max_stack" },
   { "kernel.msr", "msr" },
   { "base.core", "hex" },
-  { "event.prewarm", "keep" },
+  { "event.keep", "keep" },
   { "event.wake", "wake" },
   { "api.help", "help" },
   { "data", "open create", "data" },

@@ -7,9 +7,7 @@
 -- Only `keep` keeps tracepoints of system calls: while one is open, each system call of each process takes about 50 ns more.
 --
 -- At most 32 descriptors are kept in a Lua state. An exec closes them. PERF_KEEP=0 keeps none.
-local argument = require "perf.base.argument"
 local core = require "perf.core"
-local late = require "perf.base.late"
 local pairs_of = require "perf.base.pairs"
 local reclaim = require "perf.base.reclaim"
 
@@ -55,27 +53,10 @@ function M.note(attr, label)
   count = count + 1
 end
 
---- Open one event and keep it open, so that its kind opens quickly from now on: the kernel patches its own code for the first
--- event of some kinds, which takes up to 40 ms for a tracepoint. `perf.open` does this itself, except for tracepoints of system
--- calls, since while one is open each system call of each process takes some 50 ns more. With PERF_KEEP=0 in the environment no
--- event is kept.
--- @tparam string|table event a name or attr table, as for `perf.open`
--- @treturn boolean true @fails
-function M.keep(event)
-  argument.check_dot(event)
-  local spec, message, code = late "perf.names".resolve(event)
-  if not spec then return nil, message, code end
-  for _, attr in ipairs(spec.attrs) do
-    local kind = "k" .. core.hex(attr.type) .. ":" .. core.hex(attr.config or 0)
-    if not kept[kind] then
-      local ev
-      ev, message, code = late "perf.event.open".attr(spec, late "perf.event.open".prepared(attr), {})
-      if not ev then return nil, message, code end
-      kept[kind], count = ev, count + 1
-    end
-  end
-  return true
-end
+-- The events that perf.keep opened, which are closed only by `_release`. Their kinds begin with "k".
+function M.has(kind) return kept[kind] ~= nil end
+
+function M.add(kind, ev) kept[kind], count = ev, count + 1 end
 
 -- Close all kept events.
 function M._release()
