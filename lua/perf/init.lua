@@ -9,7 +9,7 @@
 -- Only what measuring needs is loaded at once. The other names are stubs: each loads its module when it is first used, and is
 -- replaced by the function that it stands for.
 local names = require "perf.api.names"
-local argument = require "perf.base.argument"
+local errors = require "perf.base.errors"
 local late = require "perf.base.late"
 local pairs_of = require "perf.base.pairs"
 local reclaim = require "perf.base.reclaim"
@@ -112,9 +112,9 @@ return setmetatable(perf, {
   -- A misspelt name in a program raises an error. A name that begins with an underscore does not: tools look for protocols by
   -- such names. This library gets nil too: it looks for fields in its arguments, and a program may pass perf by mistake.
   __index = function(_, name)
-    if type(name) ~= "string" or name:find "^_" or not argument.is_outside(2) then return nil end
+    if type(name) ~= "string" or name:find "^_" or not errors.is_outside(2) then return nil end
     local ok, hint = pcall(nearest, name) -- the modules that find it cannot be loaded without a free descriptor
-    argument.raise(("perf has no '%s'%s"):format(name, ok and hint or ""), 0)
+    errors.raise(("perf has no '%s'%s"):format(name, ok and hint or ""), 0)
   end,
   __tostring = function() return "lua-perf " .. perf._VERSION end,
 })

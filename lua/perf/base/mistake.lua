@@ -2,7 +2,7 @@
 --
 -- An event's name passes through several functions of this library before it is parsed, and their number varies. So the position
 -- is not a fixed level: it is that of the first function on the stack that is not part of this library.
-local argument = require "perf.base.argument"
+local errors = require "perf.base.errors"
 local brief = require "perf.base.brief"
 local pairs_of = require "perf.base.pairs"
 
@@ -39,7 +39,7 @@ end
 -- name by which they were called.
 local function name_of(info)
   local perf = loaded "perf"
-  local name = key_of(perf, info.func) or key_of(loaded "resty.perf", info.func) or argument.public_names[info.func]
+  local name = key_of(perf, info.func) or key_of(loaded "resty.perf", info.func) or errors.public_names[info.func]
   for _, module in pairs_of(perf) do
     name = name or type(module) == "table" and key_of(module, info.func)
   end

@@ -4,8 +4,8 @@
 local copy = require "perf.base.copy"
 local late = require "perf.base.late"
 local pairs_of = require "perf.base.pairs"
-local argument = require "perf.base.argument"
 local core = require "perf.core"
+local errors = require "perf.base.errors"
 local counts_read = require "perf.counts.read"
 local idle_lists = require "perf.measure.idle_lists"
 local lists = require "perf.measure.open_list"
@@ -72,7 +72,7 @@ end
 
 M.hold, M.drop = idle_lists.hold, idle_lists.drop
 
-local function bad_list(why) argument.raise(why, 1) end
+local function bad_list(why) errors.raise(why, 1) end
 
 -- Open a list that was opened before, without resolving its names.
 local function open_again(key)
@@ -194,24 +194,26 @@ local function call(fn, ...) return fn(...) end
 
 -- Called with all arguments, since `(...)` is wrong in some traces of LuaJIT (spec/regress/measure/first_vararg_spec.lua), and
 -- LuaJIT does not compile a call that passes all of them on.
-local function check_function(fn) argument.check_callable(fn, 2, "measure") end
-
--- The slow path of M.measure: lists that are not open in this thread, callable objects, mistakes.
-function measure_slowly(first, ...)
-  if argument.is_callable(first) then
-    local set = find(DEFAULT)
-    return finish(set.meter, begin(set.meter, set.layout, set.words), first(...))
-  end
-  argument.check_dot(first)
+local function check_arguments(first, fn)
+  if first ~= nil and first == package.loaded.perf then errors.raise_colon() end
   if type(first) ~= "string" and type(first) ~= "table" then
     bad_list("list of events or function expected, got " .. type(first))
   end
-  check_function(...)
+  if not errors.is_callable(fn) then errors.raise("function expected, got " .. type(fn), 2, "measure") end
+end
+
+-- The slow path of M.measure: lists that are not open in this thread, callable objects, mistakes.
+function measure_slowly(first, ...)
+  if errors.is_callable(first) then
+    local set = find(DEFAULT)
+    return finish(set.meter, begin(set.meter, set.layout, set.words), first(...))
+  end
+  check_arguments(first, ...)
   local set = find(first)
   return finish(set.meter, begin(set.meter, set.layout, set.words), call(...))
 end
 
-argument.public_names[measure_slowly] = "measure" -- M.measure calls it in tail position
+errors.public_names[measure_slowly] = "measure" -- M.measure calls it in tail position
 
 --- Run a function; return its Counts, then its results. They count the events that the function causes, without the system calls
 -- by which this measurement and those within it read.
