@@ -8,16 +8,20 @@
 --   plain    a table of entries: for results of arithmetic (perf.counts.arithmetic), and for everything on Lua 5.1, whose ipairs
 --            accepts only tables
 --
--- Layouts are interned by their content and kept: there are as many as different event lists.
+-- A first measurement needs none of this, so this module is loaded when a program first uses Counts (perf.counts.class).
 -- @module perf.counts
 local argument = require "perf.base.argument"
 local core = require "perf.core"
 local late = require "perf.base.late"
+local interned = require "perf.counts.layouts"
 local pairs_of = require "perf.base.pairs"
+local readings = require "perf.counts.readings"
 
 local setmetatable = setmetatable
+local base_name, layouts = interned.base_name, interned.all
+local word, layout_of, reset_of = readings.word, readings.layout, readings.reset_ns
 
-local M = {}
+local M = { layout = interned.layout, describe = interned.describe, is_packed = readings.is_packed }
 
 --- The result of a measurement. `counts[label]` is the count, scaled to the whole time if the event shared its counter; nil if it
 -- never counted. The label is the requested name; a modifier may be left off if that is unambiguous. ipairs gives an entry for
@@ -28,46 +32,6 @@ local M = {}
 -- a sum can begin with 0 (`*`, `-c` and `==` since 0.2.0). tostring gives a table like that of perf stat.
 -- @type Counts
 local methods = {}
-
--- Layouts -------------------------------------------------------------------------------------------------------------
-
-local layouts, by_key = {}, {}
-
--- The name without its modifiers: "cycles:u" -> "cycles", "cpu/event=1/u" -> "cpu/event=1/", "sched:sched_switch" as it is.
-local function base_name(label)
-  local head, tail = label:match "^(.*):(%a+)$"
-  if head and head ~= "" and (not tail:find "[^ukhGHIpPDSWebR]") then return head end
-  head = label:match "^(.*/)[%a]+$"
-  return head or label
-end
-
--- rows: array of {label=, unit=, scale=, why=, note=, slots={{group, value}, ...}}: group and value count from 0. cumulative:
--- the counts are readings since the events were opened, not differences. Returns the layout's number.
-function M.layout(rows, ngroups, source, cumulative)
-  local parts = { source, ngroups, cumulative and "c" or "" }
-  for _, row in ipairs(rows) do
-    parts[#parts + 1] = table.concat({ row.label, row.unit or "", row.scale or "", row.why or "", row.note or "",
-      row.bound and "b" or "", row.pinned and "p" or "" }, "\1")
-    for _, slot in ipairs(row.slots) do parts[#parts + 1] = slot[1] .. "." .. slot[2] end
-  end
-  local key = table.concat(parts, "\2")
-  local id = by_key[key]
-  if id then return id end
-  local layout = { rows = rows, ngroups = ngroups, source = source, cumulative = cumulative, index = {}, nvalues = 0 }
-  for i, row in ipairs(rows) do
-    local base = base_name(row.label)
-    if base ~= row.label then layout.index[base] = layout.index[base] == nil and i end
-    layout.nvalues = layout.nvalues + #row.slots
-  end
-  for i, row in ipairs(rows) do layout.index[row.label] = i end
-  id = #layouts + 1
-  layouts[id], by_key[key] = layout, id
-  return id
-end
-
--- The layout of a number.
--- @return {rows=, ngroups=, source=, nvalues=}
-function M.describe(id) return layouts[id] end
 
 -- Entries -------------------------------------------------------------------------------------------------------------
 
@@ -104,12 +68,9 @@ M.FELL = "the count fell while it was measured: the event or another of its grou
 -- The difference of two raw counts.
 function M.since(from, to) return to < from and fallen or to - from end
 
--- The labels of this Lua state's hardware events that are enabled: perf.event.idle records them.
-function M.enabled_hardware() return {} end
-
 -- The `why` of an event that was enabled but never got a counter. It names this program's events that may use the counters.
 local function no_counter_reason()
-  local own = M.enabled_hardware()
+  local own = interned.enabled_hardware()
   return "it never got a counter: other events used all of them"
     .. (own[1] and "; this program has these enabled: " .. table.concat(own, ", ") or "")
 end
@@ -119,9 +80,9 @@ local function format() return late "perf.base.format" end
 local arithmetic
 
 local function operation(name)
-  return function(...)
+  return function(a, b)
     arithmetic = arithmetic or late "perf.counts.arithmetic"(M)
-    return arithmetic[name](...)
+    return arithmetic[name](a, b)
   end
 end
 
@@ -162,8 +123,6 @@ function M.entry(row, raw, enabled, running, id)
   end
   return setmetatable(e, Entry)
 end
-
-local word, layout_of, reset_of -- set below, for this interpreter's kind of packed Counts
 
 -- The words of slot s of a packed Counts: raw count, enabled, running, id. c: the Counts and `word`, or all words and rawget.
 local function slot_words(c, layout, s, get)
@@ -296,16 +255,6 @@ local packed_class = {
   __pairs = function(c) return next_of, c, nil end,
 }
 
--- Define the behaviour of packed Counts, whose metatables are made by the core on PUC Lua, and by ctypes on LuaJIT.
--- @param get_word function(c, i): word i, counted from 0
--- @param get_layout function(c): the layout's number
--- @param get_reset function(c): the time of the last reset, for readings
--- @return the class's metamethods
-function M.define(get_word, get_layout, get_reset)
-  word, layout_of, reset_of = get_word, get_layout, get_reset
-  return packed_class
-end
-
 -- Convert Counts of either kind to plain ones.
 function M.unpack(c)
   if type(c) == "table" or word ~= core.word then
@@ -375,6 +324,11 @@ for _, class in ipairs { Plain, packed_class } do
     return format().counts(entries(self), self.wall_ns, self.source, methods.metrics(self))
   end
   for name, f in pairs_of(operators) do class[name] = f end
+end
+
+M.packed_class = packed_class
+if word == core.word then
+  for name, f in pairs_of(packed_class) do core.Counts[name] = f end
 end
 
 return M

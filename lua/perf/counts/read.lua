@@ -11,9 +11,5 @@
 --
 -- try(meter, layout, words, fn) is begin with the checks that must come before it, where they cost least: it returns nil, and
 -- does nothing, if the meter belongs to another thread or fn is not a function. Callers find out the reason on their slow path.
---
--- Spans begin and end separately, and must not make a program fail, so they have functions that use packed Counts on every
--- interpreter: start(meter, layout, words), which is begin, or nil, message, code; stop(meter, counts), which is finish and
--- returns true, or the same; wall(counts), its wall time, or before stop the time when it began, in nanoseconds by the monotonic
--- clock; add(into or nil, from, meter, take), which adds (into = nil makes a copy) or with take subtracts.
+-- perf.counts.readings has readings that begin and end separately.
 return require(require "perf.base.compiled".ffi and "perf.counts.read_by_ffi" or "perf.counts.read_by_c_api")

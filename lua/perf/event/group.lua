@@ -9,6 +9,7 @@ local attempt = require "perf.base.attempt"
 local core = require "perf.core"
 local counts = require "perf.counts"
 local counts_read = require "perf.counts.read"
+local readings = require "perf.counts.readings"
 local open = require "perf.event.open"
 local read_records = require "perf.event.read_records"
 
@@ -16,7 +17,7 @@ local M = {}
 
 local function names() return late "perf.names" end
 
-local begin, begin_own, finish, snap = counts_read.begin, counts_read.try, counts_read.finish, counts_read.snap
+local begin, begin_own, finish, snap = counts_read.begin, counts_read.try, counts_read.finish, readings.snap
 local try, refuse, catch = attempt.try, attempt.refuse, attempt.catch
 local in_c = core.Meter.__index -- a Group's methods in C are those of a Meter
 local Group, Event = copy(in_c), core.Event.__index

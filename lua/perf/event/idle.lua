@@ -4,7 +4,7 @@
 -- lack of a resource, idle events are closed, the least recently used first, until the call succeeds or none is left
 -- (perf.base.reclaim).
 local core = require "perf.core"
-local counts = require "perf.counts"
+local layouts = require "perf.counts.layouts"
 local pairs_of = require "perf.base.pairs"
 local reclaim = require "perf.base.reclaim"
 
@@ -57,7 +57,7 @@ end
 function M.breakpoints() return labels_of(breakpoints) end
 
 -- The labels of this Lua state's hardware events that are enabled, sorted. A member of a group is enabled when its leader is.
-function counts.enabled_hardware()
+function layouts.enabled_hardware()
   return labels_of(hardware, function(ev)
     local leader = ev:info().leader
     return not ev:is_off() and not (leader and leader:is_off())

@@ -28,7 +28,7 @@ local function by_c_api()
 end
 
 local function by_ffi()
-  local number = late "perf.counts.read".number
+  local number = late "perf.counts.readings".number
   local pointers = core.pointers()
   local begin = ffi.cast("int (*)(void *, void *)", pointers.pf_counter_begin)
   local finish = ffi.cast("int (*)(void *, void *)", pointers.pf_counter_end)

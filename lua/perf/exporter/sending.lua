@@ -3,7 +3,7 @@
 -- sum while it counted. So this costs a span two comparisons, and the sender need not know the spans.
 local argument = require "perf.base.argument"
 local pairs_of = require "perf.base.pairs"
-local counts_read = require "perf.counts.read"
+local readings = require "perf.counts.readings"
 
 local M = {}
 
@@ -46,9 +46,9 @@ end
 -- @param before the value of list.sending when the span began
 -- @return the cost that was subtracted
 function M.leave_out(counts, list, before)
-  local cost = counts_read.add(nil, list.sending, list.meter)
-  if before then counts_read.add(cost, before, list.meter, true) end
-  counts_read.add(counts, cost, list.meter, true)
+  local cost = readings.add(nil, list.sending, list.meter)
+  if before then readings.add(cost, before, list.meter, true) end
+  readings.add(counts, cost, list.meter, true)
   return cost
 end
 
@@ -60,7 +60,7 @@ end
 local function begin()
   local costs, owner = {}, M.owner()
   for list in pairs_of(watched) do
-    if list.spans > 0 and not list.released then costs[list] = counts_read.start(list.meter, list.layout, list.words) end
+    if list.spans > 0 and not list.released then costs[list] = readings.start(list.meter, list.layout, list.words) end
   end
   sending = owner
   return costs
@@ -72,8 +72,8 @@ local resume
 local function stopped(co, costs, ok, ...)
   sending = false
   for list, cost in pairs_of(costs) do
-    if counts_read.stop(list.meter, cost) then
-      if list.sending then counts_read.add(cost, list.sending, list.meter) end
+    if readings.stop(list.meter, cost) then
+      if list.sending then readings.add(cost, list.sending, list.meter) end
       list.sending = cost
     end
   end

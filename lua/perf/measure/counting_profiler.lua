@@ -7,6 +7,7 @@ local printed = require "perf.base.printed"
 local strict = require "perf.api.strict"
 local counts = require "perf.counts"
 local counts_read = require "perf.counts.read"
+local readings = require "perf.counts.readings"
 local kernel_group = require "perf.event.group"
 local names = require "perf.names"
 local open = require "perf.event.open"
@@ -190,7 +191,7 @@ end
 -- @treturn Counts the events in the requested order, without those that are `missing` @fails
 function Profiler:read()
   local meter = open_meter(self, "read")
-  return counts_read.snap(meter, self.reading, self.words)
+  return readings.snap(meter, self.reading, self.words)
 end
 
 --- Count while a function runs; return Counts, then the function's results. They are differences, whatever was counted before. A

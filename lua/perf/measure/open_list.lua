@@ -2,7 +2,7 @@
 -- not suffice. So every event is counted for part of the time, and the events of one group are counted over the same instants.
 local copy = require "perf.base.copy"
 local core = require "perf.core"
-local counts = require "perf.counts"
+local layouts = require "perf.counts.layouts"
 local idle = require "perf.event.idle"
 local late = require "perf.base.late"
 local open = require "perf.event.opening"
@@ -201,7 +201,7 @@ function M.open(specs)
   -- measurements, so that other events can use the counters.
   local meter = core.meter(members, source ~= "hardware" and not memory[1], source == "hardware")
   meter:own() -- they count this thread
-  return { meter = meter, words = meter:words(), layout = counts.layout(rows, #members, source),
+  return { meter = meter, words = meter:words(), layout = layouts.layout(rows, #members, source),
     groups = members, plan = not memory[1] and plan_of(groups) or nil, takes = taken(groups, source) }
 end
 
@@ -228,7 +228,7 @@ local function usage_set()
   }
   local meter = core.meter {}
   meter:own()
-  return { meter = meter, words = meter:words(), layout = counts.layout(rows, 0, "rusage"), groups = {},
+  return { meter = meter, words = meter:words(), layout = layouts.layout(rows, 0, "rusage"), groups = {},
     takes = {} }
 end
 

@@ -9,6 +9,7 @@ local compiled = require "perf.base.compiled"
 local core = require "perf.core"
 local counts = require "perf.counts"
 local counts_read = require "perf.counts.read"
+local readings = require "perf.counts.readings"
 local measure = require "perf.measure"
 
 local M = {}
@@ -24,7 +25,7 @@ end
 
 -- Returns true; or nil, message, code.
 local function begin(self)
-  local c, message, code = counts_read.start(self.set.meter, self.set.layout, self.set.words)
+  local c, message, code = readings.start(self.set.meter, self.set.layout, self.set.words)
   self.running = c or false
   if not c then return refused(message, code) end
   return true
@@ -36,14 +37,14 @@ local function halt(self)
   if not c then return nil, self.message or CLOSED, self.code or "EBADF" end
   local meter = set.meter
   self.running = false
-  local ok, message, code = counts_read.stop(meter, c)
+  local ok, message, code = readings.stop(meter, c)
   if not ok then
     self.set = false
     message, code = select(2, refused(message, code))
     self.message, self.code = message, code
     return nil, message, code
   end
-  self.total = self.total and counts_read.add(self.total, c, meter) or c
+  self.total = self.total and readings.add(self.total, c, meter) or c
   return true
 end
 
@@ -106,7 +107,7 @@ function Region:read()
   local set = self.set
   local ok, message, code = halt(self)
   if not ok then return nil, message, code end
-  local c = result(counts_read.add(nil, self.total, set.meter)) -- before, since it allocates
+  local c = result(readings.add(nil, self.total, set.meter)) -- before, since it allocates
   ok, message, code = begin(self)
   if not ok then self.set, self.message, self.code = false, message, code end -- the next call reports it
   return c

@@ -5,7 +5,7 @@
 local clock = require "perf.base.clock"
 local copy = require "perf.pool.copy"
 local core = require "perf.core"
-local counts_read = require "perf.counts.read"
+local readings = require "perf.counts.readings"
 local measure = require "perf.measure"
 
 local M = {}
@@ -44,11 +44,11 @@ end
 -- Run a job: returns the text of its result.
 local function run(set, job)
   local values = copy.unpack(job)
-  local c = set and counts_read.start(set.meter, set.layout, set.words)
+  local c = set and readings.start(set.meter, set.layout, set.words)
   local began = clock.now()
   local ok, results, traceback = call(unpack(values, 1, values.n))
   local ended = clock.now()
-  if c and not counts_read.stop(set.meter, c) then c = nil end
+  if c and not readings.stop(set.meter, c) then c = nil end
   local text, message
   if ok then
     text, message = copy.pack("result", results.n - 1, unpack(results, 2, results.n))

@@ -5,13 +5,14 @@ local counts = require "perf.counts"
 local checks = require "perf.api.check"
 local format = require "perf.base.format"
 local counts_read = require "perf.counts.read"
+local readings = require "perf.counts.readings"
 
 local M = {}
 
 -- Begin to count a list: {set, counts} or nil; and a message if not all of it can be counted.
 local function begin(events)
   local set, message = requested_events.lookup(events)
-  local c = set and counts_read.start(set.meter, set.layout, set.words)
+  local c = set and readings.start(set.meter, set.layout, set.words)
   return c and { set, c, counts_read.thread_token() } or nil, message
 end
 
@@ -21,7 +22,7 @@ local values = {}
 local function finish(started, put)
   local set, c, token = started[1], started[2], started[3]
   if token ~= counts_read.thread_token() then return end
-  if not counts_read.stop(set.meter, c) then return put("perf.error", "the events could not be read") end
+  if not readings.stop(set.meter, c) then return put("perf.error", "the events could not be read") end
   local rows = counts.values(c, values)
   for i = 1, #rows do
     local v = values[i]

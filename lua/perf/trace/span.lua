@@ -12,6 +12,7 @@ local strict = require "perf.api.strict"
 local clock = require "perf.base.clock"
 local counts = require "perf.counts"
 local counts_read = require "perf.counts.read"
+local readings = require "perf.counts.readings"
 local measure = require "perf.measure"
 local links = require "perf.trace.links"
 local plain = require "perf.trace.plain"
@@ -21,7 +22,7 @@ local sending = require "perf.exporter.sending"
 local M = {}
 
 local check_type = argument.check_type
-local stop, wall, add, thread_token = counts_read.stop, counts_read.wall, counts_read.add, counts_read.thread_token
+local stop, wall, add, thread_token = readings.stop, readings.wall, readings.add, counts_read.thread_token
 local now = clock.now
 local huge = math.huge
 
@@ -49,7 +50,7 @@ local function check(self, method) return argument.check_object(self, Span, "Spa
 -- Begin to count; nil if that is no longer possible (this thread's list was closed): then the span has no counts.
 -- @return Counts; the cost of sending so far, see perf.exporter.sending
 local function begin(set)
-  local c = counts_read.start(set.meter, set.layout, set.words)
+  local c = readings.start(set.meter, set.layout, set.words)
   if c then set.spans = set.spans + 1 end
   return c, set.sending
 end

@@ -1,0 +1,49 @@
+-- Layouts describe the words of packed Counts, which have the number of theirs. A list that is opened needs one; the rest of
+-- Counts is in perf.counts, which is loaded when a program first uses its Counts.
+--
+-- Layouts are interned by their content and kept: there are as many as different event lists.
+local M = {}
+
+local layouts, by_key = {}, {}
+M.all = layouts -- by their numbers
+
+-- The name without its modifiers: "cycles:u" -> "cycles", "cpu/event=1/u" -> "cpu/event=1/", "sched:sched_switch" as it is.
+function M.base_name(label)
+  local head, tail = label:match "^(.*):(%a+)$"
+  if head and head ~= "" and (not tail:find "[^ukhGHIpPDSWebR]") then return head end
+  head = label:match "^(.*/)[%a]+$"
+  return head or label
+end
+
+-- rows: array of {label=, unit=, scale=, why=, note=, slots={{group, value}, ...}}: group and value count from 0. cumulative:
+-- the counts are readings since the events were opened, not differences. Returns the layout's number.
+function M.layout(rows, ngroups, source, cumulative)
+  local parts = { source, ngroups, cumulative and "c" or "" }
+  for _, row in ipairs(rows) do
+    parts[#parts + 1] = table.concat({ row.label, row.unit or "", row.scale or "", row.why or "", row.note or "",
+      row.bound and "b" or "", row.pinned and "p" or "" }, "\1")
+    for _, slot in ipairs(row.slots) do parts[#parts + 1] = slot[1] .. "." .. slot[2] end
+  end
+  local key = table.concat(parts, "\2")
+  local id = by_key[key]
+  if id then return id end
+  local layout = { rows = rows, ngroups = ngroups, source = source, cumulative = cumulative, index = {}, nvalues = 0 }
+  for i, row in ipairs(rows) do
+    local base = M.base_name(row.label)
+    if base ~= row.label then layout.index[base] = layout.index[base] == nil and i end
+    layout.nvalues = layout.nvalues + #row.slots
+  end
+  for i, row in ipairs(rows) do layout.index[row.label] = i end
+  id = #layouts + 1
+  layouts[id], by_key[key] = layout, id
+  return id
+end
+
+-- The layout of a number.
+-- @return {rows=, ngroups=, source=, nvalues=}
+function M.describe(id) return layouts[id] end
+
+-- The labels of this Lua state's hardware events that are enabled: perf.event.idle records them.
+function M.enabled_hardware() return {} end
+
+return M

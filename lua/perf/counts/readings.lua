@@ -1,0 +1,13 @@
+-- Readings that begin and end separately, and the words of packed Counts, in the quickest way of this interpreter (as in
+-- perf.counts.read).
+--
+-- Spans must not make a program fail, so their functions use packed Counts on every interpreter: start(meter, layout, words),
+-- which is perf.counts.read's begin, or nil, message, code; stop(meter, counts), which is finish and returns true, or the same;
+-- wall(counts), its wall time, or before stop the time when it began, in nanoseconds by the monotonic clock; add(into or nil,
+-- from, meter, take), which adds (into = nil makes a copy) or with take subtracts.
+--
+-- snap(meter, layout, words) returns Counts since the events were opened; or nil, message, code.
+--
+-- word(counts, i) is word i, counted from 0; layout(counts) the layout's number; reset_ns(counts) the time of the last reset, for
+-- readings; is_packed(value) whether a value is packed Counts.
+return require(require "perf.base.compiled".ffi and "perf.counts.readings_by_ffi" or "perf.counts.readings_by_c_api")

@@ -1,0 +1,87 @@
+-- perf.counts.readings through LuaJIT's FFI.
+local argument = require "perf.base.argument"
+local core = require "perf.core"
+local ffi = require "perf.base.compiled".ffi
+local pairs_of = require "perf.base.pairs"
+local read = require "perf.counts.read_by_ffi"
+
+local M = {}
+
+local types, type_of, begin, finish, begun, unguard = read.types, read.type_of, read.begin_meter, read.end_meter, read.begun,
+  read.unguard
+
+local pointers = core.pointers()
+local snap = ffi.cast("int (*)(void *, void *)", pointers.pf_meter_snap)
+local add = ffi.cast("int (*)(const void *, void *, const void *, int)", pointers.pf_counts_add)
+
+-- A number, if it has all the digits, or else the 64-bit cdata.
+local exact = 2 ^ 53
+local function number(v)
+  local n = tonumber(v)
+  return n < exact and n or v
+end
+M.number = number
+
+function M.word(c, i) return number(c._v[i]) end
+function M.layout(c) return c._layout end
+function M.reset_ns(c) return tonumber(c._reset_ns) end
+
+function M.is_packed(v)
+  if type(v) ~= "cdata" then return false end
+  for _, ct in pairs_of(types) do
+    if ffi.istype(ct, v) then return true end
+  end
+  return false
+end
+
+local EBADF, ECHILD = -9, -10
+
+-- Raise the error of a measurement that failed.
+function M.failed(r, meter)
+  if r == ECHILD then argument.raise_in_method(nil, core.inherited "Group", 1) end
+  if r == EBADF and getmetatable(meter) == core.Group then argument.raise_in_method(nil, core.closed_group, 1) end
+  if r == EBADF then argument.raise(core.closed_list, 0) end
+  argument.raise(select(2, core.read_failed(r)), 0)
+end
+
+function M.snap(meter, layout, words)
+  local c = (types[words] or type_of(words))()
+  c._layout = layout
+  local r = snap(meter, c)
+  if r == 0 then return c end
+  if r == EBADF or r == ECHILD then M.failed(r, meter) end
+  return core.read_failed(r)
+end
+
+function M.start(meter, layout, words)
+  local c = (types[words] or type_of(words))()
+  c._layout = layout
+  local r = begin(meter, c)
+  if r == 0 then return c end
+  if r < 0 then return core.read_failed(r) end
+  begun(r, meter, c)
+  return c
+end
+
+function M.stop(meter, c)
+  local r = finish(meter, c)
+  if r < 0 then return core.read_failed(r) end
+  if r > 0 then unguard(r, meter, c) end
+  return true
+end
+
+-- By its halves: the interpreter would allocate an object for a number of 64 bits, which a measurement of memory would count.
+function M.wall(c) return c._low + c._high * 2 ^ 32 end
+
+function M.add(into, from, meter, take)
+  if not into then
+    local n = from._n
+    into = (types[n] or type_of(n))()
+    ffi.copy(into, from, 16 + 8 * n)
+  elseif add(meter, into, from, take and 1 or 0) ~= 0 then
+    argument.raise("Counts of another list", 2)
+  end
+  return into
+end
+
+return M
