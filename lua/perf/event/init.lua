@@ -10,7 +10,7 @@ local strict = require "perf.api.strict"
 local compiled = require "perf.base.compiled"
 local core = require "perf.core"
 local counts = require "perf.counts"
-local watch = require "perf.event.watch"
+local uncounted = require "perf.event.uncounted"
 
 local Event = core.Event.__index
 assert(core.Record) -- opens all parts of perf.core, of which some add methods to Event
@@ -27,6 +27,7 @@ require "perf.base.mistake"
 require "perf.event.cgroup"
 require "perf.event.user_only"
 require "perf.event.user_read"
+require "perf.event.watch"
 require "perf.event.refusal.causes"
 
 local function check(ev, method) return argument.check_object(ev, core.Event, "Event", method) end
@@ -233,12 +234,12 @@ local function finish_scan(ev, before, ...)
   if not b then return without(info, NO_IDS), ... end
   local function diff(x, y) return x and y and y - x end
   return entry(info, counts.since(a.value - before.own, b.value - after.own), diff(before.enabled_ns, after.enabled_ns),
-    diff(before.running_ns, after.running_ns), b.id or watch.uncounted(ev.id, ev)), ...
+    diff(before.running_ns, after.running_ns), b.id or uncounted(ev.id, ev)), ...
 end
 
 local function measure_by_scan(ev, fn, ...)
   check_open(ev, "measure")
-  local ok, message = watch.uncounted(ev.enable, ev)
+  local ok, message = uncounted(ev.enable, ev)
   if not ok then argument.raise(message, 0) end
   local before
   before, message = ev:scan(true)

@@ -22,6 +22,32 @@ local function int(v)
   if math.abs(v) > MAX_INT then return "out of range, got " .. tostring(v) end
 end
 
+-- The attr to open for an event: disabled, and with times and id in its readings.
+-- @param attr plain attr fields
+-- @param[opt] format the read_format; the attr's own, or times and id
+function M.prepared(attr, format)
+  local a = copy(attr)
+  if a.disabled == nil then a.disabled = true end
+  a.read_format = format or a.read_format or opening.single_format
+  return a
+end
+
+-- Let an attr's records be merged with those of others: add a time to order them by, and an id that identifies the event.
+function M.mergeable(attr)
+  if not opening.writes_records(attr) then return attr end
+  local sampled = attr.sample_type or {}
+  if type(sampled) ~= "table" then
+    sampled = core.unpack(core.pack { sample_type = sampled }).sample_type or {}
+  end
+  local list, has = {}, {}
+  for i, name in ipairs(sampled) do list[i], has[name] = name, true end
+  for _, name in ipairs { "time", "identifier" } do
+    if not has[name] then list[#list + 1] = name end
+  end
+  attr.sample_type, attr.sample_id_all = list, true
+  return attr
+end
+
 -- Check a cgroup: returns the error as text, or nil.
 function M.cgroup_mistake(v)
   if type(v) ~= "number" and type(v) ~= "string" then return "path or descriptor expected, got " .. type(v) end
@@ -99,7 +125,7 @@ function M.open(event, opts)
     return nil, ("%s: is counted by %d PMUs of this machine, and an Event is one of them: name it with its PMU, or use "
       .. "perf.measure or perf.set, which add them up"):format(spec.label, #spec.attrs), "EINVAL"
   end
-  local attr = opening.prepared(spec.attrs[1])
+  local attr = M.prepared(spec.attrs[1])
   local ev
   ev, message, code = opening.attr(spec, attr, opts)
   if ev and type(event) == "string" and next(opts) == nil then remember(event, attr, ev) end

@@ -13,7 +13,6 @@ local explain = require "perf.event.refusal"
 local idle = require "perf.event.idle"
 local printed = require "perf.base.printed"
 local prewarm = require "perf.event.prewarm"
-local watch = require "perf.event.watch"
 
 local function host() return late "perf.kernel.host" end
 
@@ -172,7 +171,7 @@ function M.attr(spec, attr, opts)
     if opts.group then joined(opts.group, ev, info) end
     idle.note(ev, attr, spec.label, M.is_hardware(attr))
     prewarm.note(attr, spec.label)
-    watch.note(ev, attr, opts)
+    if attr.type == 2 or attr.type == "tracepoint" then late "perf.event.watch".note(ev, attr, opts) end
     return ev
   end
   return explain(spec.label, attr, message, code, opts)
@@ -181,32 +180,6 @@ end
 -- The read_format of a member of a group, and of an event alone, which is read in less time without the group's format.
 M.group_format = { "total_time_enabled", "total_time_running", "id", "group" }
 M.single_format = { "total_time_enabled", "total_time_running", "id" }
-
--- The attr to open for an event: disabled, and with times and id in its readings.
--- @param attr plain attr fields
--- @param[opt] format the read_format; the attr's own, or times and id
-function M.prepared(attr, format)
-  local a = copy(attr)
-  if a.disabled == nil then a.disabled = true end
-  a.read_format = format or a.read_format or M.single_format
-  return a
-end
-
--- Let an attr's records be merged with those of others: add a time to order them by, and an id that identifies the event.
-function M.mergeable(attr)
-  if not M.writes_records(attr) then return attr end
-  local sampled = attr.sample_type or {}
-  if type(sampled) ~= "table" then
-    sampled = core.unpack(core.pack { sample_type = sampled }).sample_type or {}
-  end
-  local list, has = {}, {}
-  for i, name in ipairs(sampled) do list[i], has[name] = name, true end
-  for _, name in ipairs { "time", "identifier" } do
-    if not has[name] then list[#list + 1] = name end
-  end
-  attr.sample_type, attr.sample_id_all = list, true
-  return attr
-end
 
 -- "hardware" if any of the events is counted by a PMU of the CPU.
 function M.source(events)

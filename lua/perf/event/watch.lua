@@ -28,30 +28,16 @@ end
 
 local function is_set(v) return v ~= nil and v ~= false and v ~= 0 end
 
--- Watch a newly opened event if it is such a tracepoint and counts the calling thread on any CPU.
+-- Watch a newly opened tracepoint if it is one of these and counts the calling thread on any CPU.
 -- @param ev Event
 -- @tab attr its attr
 -- @tab opts `pid`, `cpu` and `cgroup`, as for `perf.open`
 function M.note(ev, attr, opts)
-  if attr.type ~= 2 and attr.type ~= "tracepoint" then return end
   local pid = opts.pid or 0
   if (pid ~= 0 and pid ~= select(2, core.pid())) or (opts.cpu or -1) ~= -1 or opts.cgroup ~= nil then return end
   local kind = (kinds or ids())[tonumber(attr.config)]
   if not kind then return end
   core.watch_calls(ev, kind[2], is_set(attr.exclude_user) or is_set(attr.exclude_kernel), (table.unpack or unpack)(kind[1]))
-end
-
-local function leave_section(ok, ...)
-  core.own_section(false)
-  if not ok then error((...), 0) end
-  return ...
-end
-
--- Call a function of one argument that opens a list of events. Running measurements do not count its system calls.
--- @return what fn returns; its error passes through
-function M.uncounted(fn, arg)
-  if not core.own_section(true) then return fn(arg) end
-  return leave_section(pcall(fn, arg))
 end
 
 return M

@@ -1,9 +1,7 @@
 --- The events of a list are opened on its first use and stay open; later measurements find them by one look-up and cost two
 -- reads. They count the thread that opened them, so they are kept for each thread, and a fork starts anew.
 -- @module perf.measure
-local copy = require "perf.base.copy"
 local late = require "perf.base.late"
-local pairs_of = require "perf.base.pairs"
 local core = require "perf.core"
 local errors = require "perf.base.errors"
 local counts_read = require "perf.counts.read"
@@ -11,7 +9,7 @@ local idle_lists = require "perf.measure.idle_lists"
 local lists = require "perf.measure.open_list"
 local prewarm = require "perf.event.prewarm"
 local reclaim = require "perf.base.reclaim"
-local watch = require "perf.event.watch"
+local uncounted = require "perf.event.uncounted"
 
 local M = {}
 
@@ -72,8 +70,6 @@ end
 
 M.hold, M.drop = idle_lists.hold, idle_lists.drop
 
-local function bad_list(why) errors.raise(why, 1) end
-
 -- Open a list that was opened before, without resolving its names.
 local function open_again(key)
   local set = opened[key] and lists.reopen(opened[key])
@@ -89,18 +85,6 @@ local function note(key, set)
   return remember(key, set)
 end
 
-local function open_list(key, list)
-  if #list == 0 then bad_list "the list has no event" end
-  if #list > 256 then bad_list(("%d events; a list has at most 256"):format(#list)) end
-  local names = late "perf.names"
-  local specs, message, code = names.resolve_list(list, names.resolve_counted)
-  if not specs then return nil, message, code end
-  local set
-  set, message, code = lists.open(specs)
-  if not set then return nil, message, code end
-  return note(key, set)
-end
-
 -- Whether an array is unchanged. There is no loop for short arrays: LuaJIT would compile it separately from a loop of the caller.
 local function same_items(items, list)
   if items[1] ~= list[1] or items[2] ~= list[2] or items[3] ~= list[3] or items[4] ~= list[4] or items[5] ~= list[5] then
@@ -112,63 +96,28 @@ local function same_items(items, list)
   return true
 end
 
--- Whether one event's attr is unchanged.
-local function same_fields(a, b)
-  for k, v in pairs_of(a) do
-    if b[k] ~= v then return false end
-  end
-  for k in pairs_of(b) do
-    if a[k] == nil then return false end
-  end
-  return true
-end
-
--- The set of a table, if the table has not changed since its first use. (A changed field of an attr within an array is not
--- noticed: the caller must replace the attr by another table.)
-local function find_table(list)
-  local known = sets[list]
-  if known and known.fields and same_fields(known.fields, list) then return known end
-  local kept, items, plain = copy(list), {}, #list > 0
-  for i = 1, #list do
-    items[i] = list[i]
-    plain = plain and type(list[i]) == "string"
-  end
-  local one = #list == 0 and next(list) ~= nil
-  if one then items[1] = kept end
-  local wrong = not one and late "perf.names".list_mistake(list)
-  if wrong then bad_list(wrong) end
-  local key = plain and table.concat(items, ",") or kept
-  local set, message, code = sets[key] or open_again(key)
-  if not set then set, message, code = open_list(key, items) end
-  if not set then return nil, message, code end
-  local mine = copy(set)
-  if one then mine.fields = kept else mine.items = items end
-  set.lists = set.lists or setmetatable({}, weak_keys)
-  set.lists[list] = true
-  sets[list] = mine
-  return mine
-end
-
 -- The set of a list that is open and unchanged, by one look-up without a call.
 local function known_set(events)
   local set = sets[events]
   if set and not set.fields and (not set.items or same_items(set.items, events)) then return set end
 end
 
+local function requested() return late "perf.measure.requested" end
+
 local function open_any(events)
   local known = open_again(events)
   if known then return known end
   if type(events) == "string" then
     -- A plain name is a list of one: splitting the text would cost as much as resolving the name.
-    return open_list(events, events:find "^[%w_:.-]+$" and { events } or late "perf.event.group".events_of(events))
+    return requested().open(events, events:find "^[%w_:.-]+$" and { events } or late "perf.event.group".events_of(events), note)
   end
   if events == DEFAULT then
     local set, message, code = lists.open_default()
     if not set then return nil, message, code end
     return note(DEFAULT, set)
   end
-  if type(events) == "table" then return find_table(events) end
-  bad_list("list of events expected, got " .. type(events))
+  if type(events) == "table" then return requested().of_table(events, sets, open_again, note) end
+  errors.raise("list of events expected, got " .. type(events))
 end
 
 -- The open set of a list of events: meter, layout, words, groups.
@@ -180,7 +129,7 @@ function M.lookup(events)
   if events == nil then events = DEFAULT end
   local known = known_set(events)
   if known then return known end
-  return watch.uncounted(open_any, events)
+  return uncounted(open_any, events)
 end
 
 -- The same for M.measure, which raises. The message ends with the code, so that a caller can tell EACCES from ENOENT.
@@ -197,7 +146,7 @@ local function call(fn, ...) return fn(...) end
 local function check_arguments(first, fn)
   if first ~= nil and first == package.loaded.perf then errors.raise_colon() end
   if type(first) ~= "string" and type(first) ~= "table" then
-    bad_list("list of events or function expected, got " .. type(first))
+    errors.raise("list of events or function expected, got " .. type(first))
   end
   if not errors.is_callable(fn) then errors.raise("function expected, got " .. type(fn), 2, "measure") end
 end

@@ -62,23 +62,6 @@ local function close_group(group)
   end
 end
 
--- Whether the counters suffice for a group if no other group uses them: a pinned copy of it gets them first or not at all.
-local function fits(group)
-  local trial, scan = {}, nil
-  for i, part in ipairs(group) do
-    local a = copy(part.attr)
-    a.read_format, a.disabled, a.pinned = open.group_format, i == 1, i == 1 or nil
-    trial[i] = idle.open(a, 0, -1, trial[1], 0, {})
-    if not trial[i] then break end
-  end
-  if #trial == #group then
-    trial[1]:enable()
-    scan = trial[1]:scan()
-  end
-  for i = #trial, 1, -1 do trial[i]:close() end
-  return scan and scan[1] and scan.running_ns ~= 0
-end
-
 -- Whether a group never runs. A kernel may accept a group for which its counters do not suffice. Or other groups use them now.
 local function never_runs(group)
   if #group < 2 or not open.is_hardware(group[1].attr) then return false end
@@ -86,7 +69,7 @@ local function never_runs(group)
   leader:enable()
   local scan = leader:scan()
   leader:disable()
-  return scan and scan[1] and scan.running_ns == 0 and scan.enabled_ns ~= 0 and not fits(group)
+  return scan and scan[1] and scan.running_ns == 0 and scan.enabled_ns ~= 0 and not late "perf.measure.trial".fits(group)
 end
 
 -- Open all parts of one key as the fewest groups that run. If a group does not run, try one event less, since the kernel has
@@ -123,23 +106,6 @@ local function plan_of(groups)
     end
   end
   return plan
-end
-
--- Open readers of the counts of this Lua state's allocator, as the last groups.
--- @param wanted array of {row=, field=} for memory's events
--- @param members the groups; appended to
--- @param value the number of their first value
-local function open_memory(wanted, members, value)
-  for first = 1, #wanted, MOST do
-    local fields = {}
-    for i = first, math.min(first + MOST - 1, #wanted) do
-      fields[#fields + 1], wanted[i].row.slots[1] = wanted[i].field, { #members, value + i - 1 }
-    end
-    local blocks, message, code = core.blocks(fields)
-    if not blocks then return nil, ("%s: %s"):format(wanted[first].row.label, message), code end
-    members[#members + 1] = blocks
-  end
-  return true
 end
 
 -- The resources that a list holds until it is closed, by the names of perf.base.reclaim.
@@ -192,10 +158,12 @@ function M.open(specs)
     members[g] = core.group(events)
     if open.source(events) == "hardware" then source = "hardware" end
   end
-  local ok, message, code = open_memory(memory, members, value)
-  if not ok then
-    for _, group in ipairs(groups) do close_group(group) end
-    return nil, message, code
+  if memory[1] then
+    local ok, message, code = late "perf.measure.memory".open(memory, members, value)
+    if not ok then
+      for _, group in ipairs(groups) do close_group(group) end
+      return nil, message, code
+    end
   end
   -- Software events were never enabled. A hardware group was, to see whether it gets counters at all. It is disabled between
   -- measurements, so that other events can use the counters.
@@ -217,20 +185,6 @@ function M.reopen(set)
 end
 
 local refused = { EPERM = true, EACCES = true, ENOSYS = true }
-
--- The kernel's accounting: the order of the values is that of PF_USAGE_* in csrc/core/counts/meter.h.
-local function usage_set()
-  local rows = {
-    { label = "task-clock", unit = "ns", slots = { { 0, 0 } } },
-    { label = "page-faults", slots = { { 0, 1 } } },
-    { label = "context-switches", slots = { { 0, 2 } } },
-    { label = "cpu-migrations", slots = {}, why = "the kernel's accounting of a thread does not have them" },
-  }
-  local meter = core.meter {}
-  meter:own()
-  return { meter = meter, words = meter:words(), layout = layouts.layout(rows, 0, "rusage"), groups = {},
-    takes = {} }
-end
 
 -- The result of names.resolve for one of these names, where no PMU has numbers of its own for it. Loading perf.names would take
 -- longer than everything else.
@@ -269,7 +223,7 @@ function M.open_default()
   local specs = {}
   local software, message, code = probe(plain_spec(SOFTWARE[1]))
   if not software then
-    if refused[code] then return usage_set() end
+    if refused[code] then return late "perf.measure.usage".open() end
     return nil, message, code
   end
   if probe(plain_spec(HARDWARE[1])) then -- a machine that cannot count cycles counts no hardware event

@@ -5,15 +5,16 @@
 --
 -- The first perf.measure needs this module, so the causes are in another one, `causes`, which is loaded when an event is refused.
 -- It cannot be loaded without a free descriptor, so EMFILE and ENFILE are explained here.
-local brief = require "perf.base.brief"
 local core = require "perf.core"
 local late = require "perf.base.late"
 
 local M = {}
 
+local SHORT = 100 -- bytes of a name that needs no perf.base.brief, as those of the default list
+
 -- "WHAT: MESSAGE (REASON; REMEDY, or REMEDY)"
 function M.compose(what, msg, reason, remedies)
-  what = brief(what)
+  if #what > SHORT then what = late "perf.base.brief"(what) end
   if not reason then return ("%s: %s"):format(what, msg) end
   if remedies and remedies[1] then reason = reason .. "; " .. table.concat(remedies, ", or ") end
   return ("%s: %s (%s)"):format(what, msg, reason)

@@ -1,0 +1,73 @@
+-- The lists of events that a program passes to perf.measure.
+local copy = require "perf.base.copy"
+local errors = require "perf.base.errors"
+local lists = require "perf.measure.open_list"
+local names = require "perf.names"
+local pairs_of = require "perf.base.pairs"
+-- These are loaded while there are descriptors.
+require "perf.base.brief"
+require "perf.measure.abandoned"
+
+local M = {}
+
+local weak_keys = { __mode = "k" }
+
+local function bad_list(why) errors.raise(why, 1) end
+
+-- Open a list.
+-- @param key by which perf.measure keeps it
+-- @param list array of names and attr tables
+-- @param note function(key, set): keep it
+-- @return the set; or nil, message, code. Raises for an unknown event
+function M.open(key, list, note)
+  if #list == 0 then bad_list "the list has no event" end
+  if #list > 256 then bad_list(("%d events; a list has at most 256"):format(#list)) end
+  local specs, message, code = names.resolve_list(list, names.resolve_counted)
+  if not specs then return nil, message, code end
+  local set
+  set, message, code = lists.open(specs)
+  if not set then return nil, message, code end
+  return note(key, set)
+end
+
+-- Whether one event's attr is unchanged.
+local function same_fields(a, b)
+  for k, v in pairs_of(a) do
+    if b[k] ~= v then return false end
+  end
+  for k in pairs_of(b) do
+    if a[k] == nil then return false end
+  end
+  return true
+end
+
+-- The set of a table, if the table has not changed since its first use. (A changed field of an attr within an array is not
+-- noticed: the caller must replace the attr by another table.)
+-- @param sets of this thread
+-- @param open_again function(key): the set of a list that was opened before, if it can be opened without its names
+-- @param note as for `open`
+function M.of_table(list, sets, open_again, note)
+  local known = sets[list]
+  if known and known.fields and same_fields(known.fields, list) then return known end
+  local kept, items, plain = copy(list), {}, #list > 0
+  for i = 1, #list do
+    items[i] = list[i]
+    plain = plain and type(list[i]) == "string"
+  end
+  local one = #list == 0 and next(list) ~= nil
+  if one then items[1] = kept end
+  local wrong = not one and names.list_mistake(list)
+  if wrong then bad_list(wrong) end
+  local key = plain and table.concat(items, ",") or kept
+  local set, message, code = sets[key] or open_again(key)
+  if not set then set, message, code = M.open(key, items, note) end
+  if not set then return nil, message, code end
+  local mine = copy(set)
+  if one then mine.fields = kept else mine.items = items end
+  set.lists = set.lists or setmetatable({}, weak_keys)
+  set.lists[list] = true
+  sets[list] = mine
+  return mine
+end
+
+return M
