@@ -51,6 +51,16 @@ describe("perf", function()
     end
   end)
 
+  it("loads no more for a first measurement", function()
+    local output = fresh('require "perf".measure(function() end) for name in pairs(package.loaded) do print(name) end')
+    assert.matches("perf.measure.open_list\n", output, 1, true)
+    local plain = _VERSION == "Lua 5.1" and not jit -- its Counts are tables from the start
+    for module in ("event event.open event.group measure.requested measure.abandoned event.watch"
+      .. (plain and "" or " counts counts.readings")):gmatch "%S+" do
+      assert.is_nil(output:find("perf." .. module .. "\n", 1, true), module)
+    end
+  end)
+
   it("has functions that agree with the table", function()
     local perf = require "perf"
     for _, group in ipairs(api) do
