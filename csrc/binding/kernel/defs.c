@@ -96,31 +96,36 @@ static int l_defs(lua_State *L)
 }
 
 struct event {
-	const char *name;
+	const char *name, *alias;
 	uint32_t value;
 	const char *unit;
 };
 
-/* core.generic(name): the type and config of a hardware or software event, and its unit. Returns nothing for
- * other names and for aliases. Callers that need a few events use it, since the tables of core.defs take time and memory. */
+static int is_named(const struct event *e, const char *name)
+{
+	return strcmp(e->name, name) == 0 || (*e->alias && strcmp(e->alias, name) == 0);
+}
+
+/* core.generic(name): the type and config of a hardware or software event, and its unit. Returns nothing for other names. Callers
+ * that need a few events use it, since the tables of core.defs take time and memory. */
 static int l_generic(lua_State *L)
 {
 	static const struct event hardware[] = {
-#define X(sym, value, name, alias, desc) {name, value, ""},
+#define X(sym, value, name, alias, desc) {name, alias, value, ""},
 #include "core/kernel/defs/hardware.def"
 #undef X
 	}, software[] = {
-#define X(sym, value, name, alias, unit, desc, in_kernel) {name, value, unit},
+#define X(sym, value, name, alias, unit, desc, in_kernel) {name, alias, value, unit},
 #include "core/kernel/defs/software.def"
 #undef X
 	};
 	const char *name = luaL_checkstring(L, 1);
 
 	for (size_t i = 0; i < sizeof hardware / sizeof *hardware; i++)
-		if (strcmp(hardware[i].name, name) == 0)
+		if (is_named(&hardware[i], name))
 			return lua_pushinteger(L, PF_TYPE_HARDWARE), lua_pushinteger(L, (lua_Integer)hardware[i].value), 2;
 	for (size_t i = 0; i < sizeof software / sizeof *software; i++) {
-		if (strcmp(software[i].name, name) != 0)
+		if (!is_named(&software[i], name))
 			continue;
 		lua_pushinteger(L, PF_TYPE_SOFTWARE);
 		lua_pushinteger(L, (lua_Integer)software[i].value);

@@ -37,6 +37,26 @@ describe("names of generic events", function()
     })
   end)
 
+  it("hardware and software by core.generic alike, unless the cores are of several types", function()
+    local defs, compared = core.defs(), 0
+    for _, kind in ipairs { "hardware", "software" } do
+      for _, row in ipairs(defs[kind]) do
+        for _, name in ipairs { row.name, row.alias } do
+          local number, config, unit = core.generic(name)
+          for _, machine in ipairs { m.bare, m.server, m.arm } do
+            local found = machine:resolve(name)
+            assert.same({ { type = number, config = config } }, found.attrs, name)
+            assert.equal(unit, found.unit, name)
+            compared = compared + 1
+          end
+        end
+      end
+    end
+    assert.is_true(compared > 60)
+    assert.is_nil(core.generic "LLC-loads")
+    assert.is_nil(core.generic "")
+  end)
+
   it("caches, by the names that perf list prints", function()
     local ops = {{"loads", "load-misses"}, {"stores", "store-misses"}, {"prefetches", "prefetch-misses"}}
     local has = {["L1-dcache"] = {0, 0, 1, 2}, ["L1-icache"] = {1, 0, 2}, LLC = {2, 0, 1, 2}, dTLB = {3, 0, 1, 2},
