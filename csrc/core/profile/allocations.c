@@ -156,7 +156,7 @@ static void take_stack(struct pf_watcher *w, const struct pf_registers *r, const
 	const int saved = errno;
 	int failed;
 
-	a->node = pf_sampler_unwind(s, r, pf_own_memory(NULL), &kind, &failed);
+	a->node = pf_sampler_unwind(s, r, pf_own_memory(NULL), old, &kind, &failed);
 	if (a->strings && a->resizes(a->strings, old, size))
 		a->node = pf_sampler_in_state(s, a->node, PF_AT_STRINGS);
 	s->failures[failed]++;

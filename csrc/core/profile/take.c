@@ -16,15 +16,21 @@ struct here {
 
 /* --- stacks --------------------------------------------------------------------------------------------------------- */
 
-uint32_t pf_sampler_unwind(struct pf_sampler *s, const struct pf_registers *r, const struct pf_memory *m, struct pf_kind *kind,
-			   int *failed)
+uint32_t pf_sampler_unwind(struct pf_sampler *s, const struct pf_registers *r, const struct pf_memory *m, const void *old,
+			   struct pf_kind *kind, int *failed)
 {
 	struct pf_places places = {.stacks = &s->at.stacks,
 				   .memory = m,
 				   .hidden = s->hidden,
 				   .frames = s->frames,
 				   .most = s->depth};
-	struct pf_unwound u = {.found = pf_places_add, .to = &places, .alone = s->alone, .seen = s->seen, .walks = s->walks};
+	struct pf_unwound u = {.found = pf_places_add,
+			       .to = &places,
+			       .alone = s->alone,
+			       .allocates = !s->event,
+			       .old = (uintptr_t)old,
+			       .seen = s->seen,
+			       .walks = s->walks};
 
 	s->unwind(s->owner, r, m, &u);
 	*failed = places.deep ? PF_UNWIND_DEEP : u.failed;
@@ -39,7 +45,7 @@ static void unwind(struct pf_sampler *s, const void *context, struct here *here)
 
 	pf_own_registers(context, &r);
 	r.stack_end = pf_own_stack_end(r.sp);
-	here->node = pf_sampler_unwind(s, &r, memory, &here->kind, &here->failed);
+	here->node = pf_sampler_unwind(s, &r, memory, NULL, &here->kind, &here->failed);
 }
 
 /* Intern a call chain in a tree of its own, outermost frame first; *chain is 0 for an empty one. Frames below the interpreter

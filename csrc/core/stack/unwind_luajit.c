@@ -350,11 +350,26 @@ static void find_moved_base(struct pf_luajit_view *v)
 	}
 }
 
-static int state_of(int32_t vmstate)
+/* The compiler starts a trace before it sets vmstate. Its frame on the C stack has none on Lua's. */
+static int starts_trace(const struct pf_luajit_view *v)
 {
-	if (vmstate >= PF_LUAJIT_INTERPRETER)
+	return v->vmstate == PF_LUAJIT_INTERPRETER && pf_luajit_cframe_of(v, v->cframe, v->base) != v->cframe;
+}
+
+/* While a trace is left, the program's objects are made that compiled code had put off. Then the compiler may start another trace, for
+ * which it may need a longer array. */
+static int makes_objects(const struct pf_luajit_view *v)
+{
+	return v->vmstate == PF_LUAJIT_EXIT && v->u->allocates && v->u->old != pf_luajit_word(v, v->global + v->l->traces);
+}
+
+static int state_of(const struct pf_luajit_view *v)
+{
+	if (starts_trace(v))
+		return PF_AT_JIT;
+	if (v->vmstate >= PF_LUAJIT_INTERPRETER || makes_objects(v))
 		return PF_AT_LUA;
-	return vmstate == PF_LUAJIT_C ? PF_AT_C : vmstate == PF_LUAJIT_COLLECTOR ? PF_AT_GC : PF_AT_JIT;
+	return v->vmstate == PF_LUAJIT_C ? PF_AT_C : v->vmstate == PF_LUAJIT_COLLECTOR ? PF_AT_GC : PF_AT_JIT;
 }
 
 static void unwind(struct pf_luajit_view *v)
@@ -373,7 +388,7 @@ static void unwind(struct pf_luajit_view *v)
 	u->state = find_thread(v);
 	if (u->state == PF_OUTSIDE)
 		return;
-	u->state = state_of(v->vmstate);
+	u->state = state_of(v);
 	if (!l->traces && v->vmstate >= 0) { /* compiled after the layout was learned: the fields of the thread are stale */
 		pf_luajit_fail(v, PF_UNWIND_NO_TRACE);
 		return;
