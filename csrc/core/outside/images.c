@@ -155,7 +155,7 @@ static void look_again(struct pf_collector *c, struct pf_target *t)
 	char *maps;
 	int error;
 
-	if (now - t->looked < t->look_pause)
+	if (t->fixed.has_no_memory || now - t->looked < t->look_pause)
 		return;
 	t->looked = now;
 	t->look_pause = t->look_pause * 2 < LONGEST_PAUSE ? t->look_pause * 2 + FIRST_PAUSE : LONGEST_PAUSE;

@@ -20,6 +20,23 @@ int pf_read_process(pid_t pid, void *to, uint64_t address, size_t n)
 	return got < 0 ? (int)got : (size_t)got == n ? 0 : -EFAULT;
 }
 
+/* Returns the number of bytes, or -errno. */
+static ssize_t read_known(struct pf_fixed *f, pid_t pid, const struct iovec *local, const struct iovec *remote, unsigned n)
+{
+	const ssize_t got = f->has_no_memory ? -ESRCH : pf_sys->process_vm_readv(pid, local, n, remote, n);
+
+	f->has_no_memory = got == -ESRCH;
+	return got;
+}
+
+int pf_read_known(struct pf_fixed *f, pid_t pid, void *to, uint64_t address, size_t n)
+{
+	const struct iovec local = {.iov_base = to, .iov_len = n}, remote = {.iov_base = (void *)(uintptr_t)address, .iov_len = n};
+	const ssize_t got = read_known(f, pid, &local, &remote, 1);
+
+	return got < 0 ? (int)got : (size_t)got == n ? 0 : -EFAULT;
+}
+
 /* --- the snapshot ----------------------------------------------------------------------------------------------------- */
 
 /* The piece that has all of these bytes. Pieces may overlap. */
@@ -96,10 +113,10 @@ static int read_fixed(struct pf_reader *r, const struct pf_fixed_range *range, v
 	struct pf_reader_block *b = block_of(r->fixed->blocks, PF_READER_FIXED, from);
 
 	if (address + n > from + PF_READER_BLOCK || from < range->from)
-		return pf_read_process(r->pid, to, address, n);
+		return pf_read_known(r->fixed, r->pid, to, address, n);
 	if (b->address != from) {
 		b->address = 0;
-		if (pf_read_process(r->pid, b->bytes, from, PF_READER_BLOCK) < 0 && read_file(range, b->bytes, from, PF_READER_BLOCK) < 0)
+		if (pf_read_known(r->fixed, r->pid, b->bytes, from, PF_READER_BLOCK) < 0 && read_file(range, b->bytes, from, PF_READER_BLOCK) < 0)
 			return -EFAULT;
 		b->address = from;
 	}
@@ -125,31 +142,27 @@ static int read_blocks(struct pf_reader *r, struct pf_reader_block *b, uint64_t 
 		local[n] = (struct iovec){.iov_base = other->bytes, .iov_len = PF_READER_BLOCK};
 		remote[n++] = (struct iovec){.iov_base = (void *)(uintptr_t)other->last, .iov_len = PF_READER_BLOCK};
 	}
-	bytes = pf_sys->process_vm_readv(r->pid, local, n, remote, n);
+	bytes = read_known(r->fixed, r->pid, local, remote, n);
 	got = bytes < 0 ? 0 : (unsigned)(bytes / PF_READER_BLOCK);
 	for (unsigned i = 0; i < got; i++)
 		of[i]->address = of[i]->last;
 	if (got < n)
 		of[got]->last = 0;
-	r->has_ended = bytes == -ESRCH;
 	return got ? 0 : -EFAULT;
 }
 
-/* Read memory that the snapshot lacks. If the process has ended, the kernel is not asked again for this sample: a search for a trace
- * that is gone reads each entry of the array of traces. */
+/* Read memory that the snapshot lacks. */
 static int read_live(struct pf_reader *r, void *to, uint64_t address, size_t n)
 {
 	const uint64_t from = address & ~(uint64_t)(PF_READER_BLOCK - 1);
 	struct pf_reader_block *b = block_of(r->blocks, PF_READER_BLOCKS, from);
 
 	if (address + n > from + PF_READER_BLOCK || from == 0)
-		return pf_read_process(r->pid, to, address, n);
+		return pf_read_known(r->fixed, r->pid, to, address, n);
 	if (r->missing[0] != r->number) {
 		r->missing[1] = r->missing[0];
 		r->missing[0] = r->number;
 	}
-	if (b->address != from && r->has_ended)
-		return -ESRCH;
 	if (b->address != from && read_blocks(r, b, from) < 0) {
 		b->address = 0;
 		return -EFAULT;
@@ -269,7 +282,6 @@ int pf_reader_begin(struct pf_reader *r, const struct pf_snapshot_head *s, size_
 	r->objects = r->new;
 	r->number++;
 	r->fixed = fixed;
-	r->has_ended = 0;
 	pf_reader_again(r, 1);
 	if (parse(r, at, at + s->changing, r->changing) < 0)
 		return -EINVAL;
@@ -383,7 +395,7 @@ static int are_same(const struct pf_reader *r, struct comparison *c)
 
 	for (unsigned i = 0; i < c->n; i++)
 		size += c->local[i].iov_len;
-	if (c->n && pf_sys->process_vm_readv(r->pid, c->local, c->n, c->remote, c->n) != (ssize_t)size)
+	if (c->n && read_known(r->fixed, r->pid, c->local, c->remote, c->n) != (ssize_t)size)
 		return 0;
 	for (unsigned i = 0; i < c->pieces_n; i++)
 		if (!is_same(r->stable[c->pieces[i].piece->kind], c->pieces[i].piece, c->pieces[i].now))

@@ -137,11 +137,16 @@ static int search(struct pf_collector *c, struct pf_target *t, const struct pf_s
 	uint64_t before[PF_SNAPSHOT_STATES];
 	struct pf_code code = {.n = 0};
 	int r, error, found_new;
-	char *maps = pf_maps_text(t->pid, &error), byte;
+	char *maps, byte;
 
+	if (t->fixed.has_no_memory)
+		return -ESRCH;
+	maps = pf_maps_text(t->pid, &error);
 	t->searched = pf_clock_ns(CLOCK_MONOTONIC);
-	if (!maps)
+	if (!maps) {
+		t->fixed.has_no_memory = error == -ESRCH;
 		return error == -ENOENT ? -ESRCH : error;
+	}
 	memcpy(before, t->global, sizeof before);
 	if (is_puc && t->maps) /* the BPF program finds PUC Lua's states by itself */
 		t->n = had;
@@ -154,7 +159,7 @@ static int search(struct pf_collector *c, struct pf_target *t, const struct pf_s
 	if (t->puc.loop.from || t->puc.collector.loop.from || c->native)
 		pf_maps_code(t->pid, maps, &code);
 	/* If it has ended meanwhile, perhaps not all was found. */
-	if (t->n == -EINTR || pf_read_process(t->pid, &byte, 0, 1) == -ESRCH) {
+	if (t->n == -EINTR || pf_read_known(&t->fixed, t->pid, &byte, 0, 1) == -ESRCH) {
 		r = t->n == -EINTR ? -EINTR : -ESRCH;
 		t->n = had;
 		memcpy(t->global, before, sizeof before);
@@ -201,6 +206,8 @@ void pf_target_seen(struct pf_collector *c, struct pf_target *t, const struct pf
 		t->searched = 0;
 		t->pause = FIRST_PAUSE;
 	}
+	if (t->program != s->program)
+		t->fixed.has_no_memory = 0;
 	t->program = s->program;
 	if (s->global && !t->runs_lua) {
 		t->runs_lua = 1;
@@ -219,6 +226,8 @@ void pf_target_search_again(struct pf_collector *c, struct pf_target *t)
 /* A process that was forked and has ended since had the mappings of its parent. Its siblings may have other libraries at these places. */
 void pf_target_adopt(struct pf_collector *c, struct pf_target *t, pid_t parent)
 {
+	const int has_no_memory = t->fixed.has_no_memory;
+
 	for (unsigned i = 0; i < c->targets_n; i++) {
 		const struct pf_target *other = c->targets[i];
 
@@ -228,6 +237,7 @@ void pf_target_adopt(struct pf_collector *c, struct pf_target *t, pid_t parent)
 		memcpy(t->labels, other->labels, sizeof t->labels);
 		t->code = other->code;
 		t->fixed = other->fixed;
+		t->fixed.has_no_memory = has_no_memory;
 		t->luajit = other->luajit;
 		t->puc = other->puc;
 		t->puc.loop.code = &t->code;

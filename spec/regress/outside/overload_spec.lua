@@ -1,0 +1,141 @@
+-- The samples of another process when the profiler is behind: events come faster than it reads them, or the process has ended
+-- meanwhile. The story: for each sample of a process that had ended, the profiler asked the kernel for the process's memory two
+-- to seven times. Another process may have the number by then.
+-- Twice: C reads the samples, whatever the process runs.
+local core = require "perf.core"
+local host = require "perf.kernel.host"
+local kit = require "testkit"
+local outside = require "spec.support.outside"
+local perf = require "perf"
+local profiling = require "spec.support.profiling"
+local util = require "spec.support.util"
+
+local event = "syscalls:sys_enter_getppid"
+local CONTINUE, STOP = 18, 19 -- signals
+
+local function wait_for_file(path)
+  while not io.open(path) do core.watch({}, 0.01) end
+end
+
+-- Profile a child, in a process that is stopped while the child runs: it reads no sample before the child has ended.
+-- @tab opts of perf.profiler
+-- @func report (Profile, the number of calls of process_vm_readv after its start): is called in the profiler
+-- @return what report has returned, a string
+local function profile_while_stopped(opts, report, fn)
+  local text
+  local child = assert(kit.start(fn))
+  opts.pid = child:pid()
+  util.with_directory(function(dir)
+    local started, ended = dir .. "/started", dir .. "/ended"
+    local profiler = assert(kit.start(function()
+      local p = assert(perf.profiler(opts))
+      core.fault("process_vm_readv", "EPERM", 2 ^ 30) -- counts the calls
+      assert(p:start())
+      util.write_file(started, "")
+      wait_for_file(ended)
+      local prof = assert(p:stop())
+      return report(prof, core.fault())
+    end))
+    profiler:go()
+    wait_for_file(started)
+    kit.kill(profiler:pid(), STOP)
+    repeat until host.status(profiler:pid()).State:find "^T"
+    local status, why = child:wait()
+    util.write_file(ended, "")
+    kit.kill(profiler:pid(), CONTINUE)
+    assert.equal(0, status, why)
+    status, text = profiler:wait()
+    assert.equal(0, status, text)
+  end)
+  return text
+end
+
+describe("a profile of another process that reads its samples late", function()
+  -- With native frames, no sample is only counted: each one is in the ring.
+  before_each(function()
+    outside.requires { tracepoint = event }
+  end)
+
+  it("counts the samples for which there was no room", function()
+    local CALLS = 30000 -- each sample takes some KB, and the ring has 32 MB
+    local text = profile_while_stopped({ event = event, native = true }, function(prof)
+      local a = prof.accounting
+      return ("%d %d %d %d %d %d\n"):format(a.samples, a.resolved + a.labelled + a.dropped, tonumber(prof.total),
+        tonumber(profiling.sum(prof)), a.dropped, tonumber(profiling.under(prof, "testkit.syscalls"))) .. profiling.text(prof)
+    end, function() kit.syscalls(CALLS) end)
+    local samples, counted, total, sum, dropped, under = text:match "^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)"
+    for _, n in ipairs { samples, counted, total, sum, dropped + under } do assert.equal(CALLS, tonumber(n), text) end
+    assert.is_true(tonumber(dropped) > 0, text)
+  end)
+
+  -- @return the number of reads of memory, of samples, of those under testkit.syscalls, and of those whose function is gone
+  local function profile_ended(fn)
+    local text = profile_while_stopped({ event = event, native = true }, function(prof, calls)
+      return ("%d %d %d %d\n"):format(calls, prof.sample_count, tonumber(profiling.under(prof, "testkit.syscalls")),
+        (prof.failures or {})["function gone"] or 0) .. profiling.text(prof)
+    end, fn)
+    local calls, samples, under, gone = text:match "^(%d+) (%d+) (%d+) (%d+)"
+    return tonumber(calls), tonumber(samples), tonumber(under), tonumber(gone), text
+  end
+
+  it("asks the kernel once for the memory of a process that has ended", function()
+    local calls, samples, under, _, text = profile_ended(function() kit.syscalls(500) end)
+    assert.equal(500, samples, text)
+    assert.equal(500, under, text)
+    assert.is_true(calls <= 1, text)
+  end)
+
+  it("asks the kernel once for the memory of each child", function()
+    local calls, samples, under, _, text = profile_ended(function()
+      for _ = 1, 10 do kit.fork(function() kit.syscalls(20) end) end
+    end)
+    assert.equal(200, samples, text)
+    assert.equal(200, under, text)
+    assert.is_true(calls <= 11, text)
+  end)
+
+  it("counts the samples of compiled code whose lines it could not read", function()
+    requires { lua = "luajit", ffi = true }
+    local calls, samples, _, gone, text = profile_ended(function()
+      local C = require "ffi".C
+      pcall(require "ffi".cdef, "int getppid(void);")
+      local x = 0
+      for _ = 1, 1000 do x = x + C.getppid() end
+      return x
+    end)
+    assert.equal(1000, samples, text)
+    assert.is_true(calls <= 1, text)
+    assert.is_true(gone > 900, text) -- the first iterations are interpreted
+  end)
+
+  -- When it has read the samples that were there, it looks for processes that have ended, even if there are further samples.
+  it("forgets processes that have ended while another one has events without end", function()
+    local CHILDREN = 20
+    local flood = assert(kit.start(function()
+      while true do kit.syscalls(100) end
+    end))
+    local children, pids = {}, { flood:pid() }
+    for i = 1, CHILDREN do
+      children[i] = assert(kit.start(function() kit.syscalls(1) end))
+      pids[#pids + 1] = children[i]:pid()
+    end
+    local p = assert(perf.profiler { pid = pids, event = event, native = true })
+    assert(p:start())
+    flood:go()
+    local map, samples, known = p.sampler.obj:map "processes"
+    for _, child in ipairs(children) do assert.equal(0, (child:wait())) end
+    repeat
+      core.watch({}, 0.1)
+      known = 0
+      for _ in map:pairs() do known = known + 1 end
+      samples = tonumber(p.sampler:snapshot().samples)
+    until known == 1 or samples > 3e5
+    flood:close()
+    local prof = assert(p:stop())
+    p:close()
+    local a = prof.accounting
+    assert.equal(1, known, profiling.text(prof))
+    assert.equal(a.samples, a.resolved + a.labelled + a.dropped)
+    assert.equal(tonumber(prof.total), tonumber(profiling.sum(prof)))
+  end)
+end)
