@@ -122,7 +122,8 @@ describe("a profile of another process that reads its samples late", function()
     local p = assert(perf.profiler { pid = pids, event = event, native = true })
     assert(p:start())
     flood:go()
-    local map, samples, known = p.sampler.obj:map "processes"
+    local map = p.sampler.obj:map "processes"
+    local samples, known
     for _, child in ipairs(children) do assert.equal(0, (child:wait())) end
     repeat
       core.watch({}, 0.1)
