@@ -6,6 +6,7 @@
 local copy = require "perf.base.copy"
 local core = require "perf.core"
 local late = require "perf.base.late"
+local pairs_of = require "perf.base.pairs"
 
 local M = {}
 
@@ -101,14 +102,14 @@ local function joined(leader, ev, info)
 end
 
 -- The attr fields that make an event write records.
-local writes = { "sample_period", "sample_freq", "mmap", "mmap2", "mmap_data", "comm", "comm_exec", "task", "context_switch",
-  "namespaces", "ksymbol", "bpf_event", "cgroup", "text_poke", "inherit_stat" }
+local writes = { sample_period = true, sample_freq = true, mmap = true, mmap2 = true, mmap_data = true, comm = true,
+  comm_exec = true, task = true, context_switch = true, namespaces = true, ksymbol = true, bpf_event = true, cgroup = true,
+  text_poke = true, inherit_stat = true }
 
 -- Whether an event writes records.
 function M.writes_records(attr)
-  for _, field in ipairs(writes) do
-    local v = attr[field]
-    if v and v ~= 0 then return true end
+  for field, v in pairs_of(attr) do
+    if writes[field] and v and v ~= 0 then return true end
   end
 end
 

@@ -126,7 +126,7 @@ end
 -- The PMUs of the CPU cores: several on a hybrid CPU.
 function Pmus:cores()
   if not self.core_list then
-    local cpu = files.read(self.root .. "/cpu/type") and self:get "cpu" -- where there is one, it is the only one
+    local cpu = files.read(self.root .. "/cpu/type") and self:get "cpu" -- a PMU of that name is the only one
     self.core_list = cpu and { cpu } or self:all(function(found) return found:is_core() end)
     table.sort(self.core_list, function(a, b) return a.type < b.type end)
   end
