@@ -4,43 +4,45 @@
 
 #include "bpf/outside/pieces.h"
 
-static __always_inline int is_in_window(const struct scratch *s, __u32 i, __u64 address, __u64 size)
-{
-	const __u64 at = address - s->windows[i].from;
-
-	return s->windows[i].sample == s->sample && at < s->windows[i].size && size <= s->windows[i].size - at;
-}
-
-/* Read some bytes, at most MOST_NEAR, and those around them: the objects of functions often lie beside each other, and each read costs
- * as much as some hundred bytes. Returns their place until the next window is read, or 0 if they cannot be read. */
+/* Read some bytes, at most WINDOW, with the aligned window that their first one is in, and the next window if they reach into it: the
+ * objects of functions often lie beside each other, and each read costs as much as some hundred bytes. Neither window crosses a page, so
+ * both can be read if the bytes can. Returns their place until the next window is read, or 0 if they cannot be read. */
 static __always_inline __u64 read_window(__u64 address, __u64 size)
 {
 	struct scratch *s = scratch();
-	const __u32 i = address / WINDOW & (WINDOWS - 1), before = (i - 1) & (WINDOWS - 1);
-	const __u64 from = address & ~(LINE - 1ULL), left = PAGE - (from & (PAGE - 1));
-	__u64 n = WINDOW;
+	const __u32 i = address / WINDOW & (WINDOWS - 1);
+	const __u64 from = address & ~(WINDOW - 1ULL), at = WINDOWS_AT + i * 2 * WINDOW;
 
-	if (!s)
+	if (!s || size > WINDOW)
 		return 0;
-	if (is_in_window(s, i, address, size))
-		return WINDOWS_AT + i * WINDOW + (address - s->windows[i].from);
-	if (is_in_window(s, before, address, size))
-		return WINDOWS_AT + before * WINDOW + (address - s->windows[before].from);
-	if (n > left && address + size <= from + left)
-		n = left; /* the next page may not be there */
-	s->windows[i].sample = 0;
-	if (n > WINDOW || size > MOST_NEAR || bpf_probe_read_user(s->bytes + WINDOWS_AT + i * WINDOW, n, (void *)from))
-		return 0;
-	s->windows[i].from = from;
-	s->windows[i].size = n;
-	s->windows[i].sample = s->sample;
-	return WINDOWS_AT + i * WINDOW + (address - from);
+	if (s->windows[i].sample != s->sample || s->windows[i].from != from) {
+		s->windows[i].sample = 0;
+		if (bpf_probe_read_user(s->bytes + at, WINDOW, (void *)from))
+			return 0;
+		s->windows[i].from = from;
+		s->windows[i].size = WINDOW;
+		s->windows[i].sample = s->sample;
+	}
+	if (address - from + size > s->windows[i].size) {
+		if (bpf_probe_read_user(s->bytes + at + WINDOW, WINDOW, (void *)(from + WINDOW)))
+			return 0;
+		s->windows[i].size = 2 * WINDOW;
+	}
+	return at + (address - from);
 }
 
 /* The same, as a function that the verifier checks once. */
 __noinline __u64 window(__u64 address, __u64 size)
 {
 	return read_window(address, size);
+}
+
+/* A word from a window; 0 if it cannot be read. */
+static __always_inline __u64 word_near(struct scratch *s, __u64 address)
+{
+	const __u64 at = window(address, 8);
+
+	return at ? word_of(s, at, 0) : 0;
 }
 
 /* Copy a piece of at most MOST_COPIED bytes, from a window. */
@@ -113,7 +115,7 @@ static __always_inline void mix_lines(struct scratch *s, __u64 address, __u64 si
 {
 	__u64 at;
 
-	if (size <= MOST_NEAR) {
+	if (size <= WINDOW) {
 		at = window(address, size);
 		if (at)
 			mix_bytes(s, at, size);

@@ -33,9 +33,8 @@ enum {
 	LUA_STACK = 1 << 20,
 	SLOTS_AT_ONCE = 8,  /* of a Lua stack */
 	OFFSETS = 1 << 19,  /* in the scratch */
-	LINE = 64,          /* of the CPU's caches */
-	WINDOW = 512, WINDOWS = 64, /* bytes of memory that are read at once; how often, of which the last ones are kept */
-	MOST_NEAR = WINDOW - LINE, MOST_COPIED = 272, /* bytes: of an object, at most; of a piece that is made of it: at least a name */
+	WINDOW = 1024, WINDOWS = 32, /* bytes of memory that are read at once; the windows that are kept, each with the one behind it */
+	MOST_COPIED = 272,  /* bytes of a piece that is made of a window, at most: at least a name */
 	WINDOWS_AT = MOST_BYTES + MOST_OBJECTS,
 	BEHIND = WINDOW,    /* readable bytes behind a place: at least a name, and the slots that are looked at at once */
 	SHORT_NAME = 48,    /* bytes of the text of most names */
@@ -98,7 +97,7 @@ struct {
 
 struct scratch {
 	struct pf_snapshot_head s;
-	__u8 bytes[WINDOWS_AT + WINDOWS * WINDOW + BEHIND]; /* objects are at MOST_BYTES, until they are appended to the other pieces */
+	__u8 bytes[WINDOWS_AT + WINDOWS * 2 * WINDOW + BEHIND]; /* objects are at MOST_BYTES, until they are appended to the other pieces */
 	struct {
 		__u64 from, size, sample;
 	} windows[WINDOWS];        /* the memory that was read by windows, in the sample with this number */
@@ -202,7 +201,7 @@ static __always_inline void *field_of(struct scratch *s, __u64 at, __u32 field)
 
 	at += field & (PF_SNAPSHOT_OBJECT - 1);
 	asm volatile("" : "+r"(at));
-	if (at >= WINDOWS_AT + WINDOWS * WINDOW)
+	if (at >= WINDOWS_AT + WINDOWS * 2 * WINDOW)
 		return NULL;
 	p = s->bytes + at;
 	asm volatile("" : "+r"(p));

@@ -58,7 +58,7 @@ static long each_word(__u32 i, void *unused)
 		return 0;
 	note_puc_thread(s, word);
 	if (word == s->main)
-		s->end = word_at(word + layout.error);
+		s->end = word_near(s, word + layout.error);
 	return 0;
 }
 
@@ -71,8 +71,8 @@ static __always_inline __u64 puc_global_of(struct scratch *s, __u64 word)
 
 	if (!may_be_object(global) || byte_of(s, at, layout.object_type) != layout.type_thread)
 		return 0;
-	main = word_at(global + layout.main);
-	return global - main < PAGE && word_at(main + layout.thread_global) == global ? global : 0;
+	main = word_near(s, global + layout.main);
+	return global - main < PAGE && word_near(s, main + layout.thread_global) == global ? global : 0;
 }
 
 /* Returns 1 if this is a thread with a protected call on this C stack: its state is the one that runs. */
@@ -85,7 +85,7 @@ static __always_inline long look_for_state(struct scratch *s, __u64 word)
 	global = puc_global_of(s, word);
 	if (!global)
 		return 0;
-	error = word_at(word + layout.error);
+	error = word_near(s, word + layout.error);
 	if (error - s->s.sp < s->c_size) {
 		s->s.global = global;
 		return 1;
@@ -131,8 +131,8 @@ static __always_inline void find_puc_threads(struct scratch *s)
 	s->word = 0;
 	s->epoch++;
 	bpf_loop(REGISTERS, each_register, NULL, 0);
-	s->main = word_at(s->s.global + layout.main);
-	s->end = has_thread(s->main) ? word_at(s->main + layout.error) : ~0ULL;
+	s->main = word_near(s, s->s.global + layout.main);
+	s->end = has_thread(s->main) ? word_near(s, s->main + layout.error) : ~0ULL;
 	if (!s->c_n)
 		read_c_stack(s->s.sp, end_of_c_stack(s));
 	bpf_loop(s->c_n, each_word, NULL, 0);
@@ -176,11 +176,10 @@ static __always_inline void put_puc_lines(struct scratch *s, __u64 prototype, __
 		put(PF_PIECE_PROTOTYPE, word_of(s, prototype, layout.proto_known), index);
 }
 
-/* Add a prototype to the key. */
-__noinline int mix_puc_prototype(__u64 object)
+/* Add a prototype, which is at a place in a window, to the key. */
+__noinline int mix_puc_prototype(__u64 object, __u64 at)
 {
 	struct scratch *s = scratch();
-	const __u64 at = window(object, layout.prototype_size);
 	__u64 name, lines, n, known, n_known;
 	__u32 a, b;
 
@@ -305,8 +304,6 @@ static long each_call(__u32 i, void *unused)
 	}
 	if (first)
 		s->certain = 0; /* it is a Lua function */
-	if (is_new)
-		mix_puc_prototype(prototype);
 	at = window(prototype, layout.prototype_size);
 	index = at ? puc_index(s, at, pc) : -1;
 	mix_path(s, index);
@@ -314,6 +311,8 @@ static long each_call(__u32 i, void *unused)
 		pc = word_of(s, at, layout.proto_code);
 		index = 0;
 	}
+	if (is_new)
+		mix_puc_prototype(prototype, at);
 	if (index < 0 || was_seen(s, pc)) {
 		if (is_new)
 			note_call(s, object, prototype, NO_LINE);
@@ -360,7 +359,7 @@ static long each_word_above(__u32 i, void *unused)
 	s->word = word;
 	if (!is_puc_thread(s, word))
 		return 0;
-	error = word_at(word + layout.error);
+	error = word_near(s, word + layout.error);
 	if (error == 0)
 		note_puc_thread(s, word);
 	else if (error <= s->longjmp || error >= s->found_error)
@@ -391,7 +390,7 @@ static long each_puc_resumer(__u32 i, void *unused)
 
 	if (!s || !s->thread || s->thread == s->main)
 		return 1;
-	s->longjmp = word_at(s->thread + layout.error);
+	s->longjmp = word_near(s, s->thread + layout.error);
 	if (s->longjmp < s->s.sp || s->longjmp - s->s.sp >= s->c_size)
 		return 1;
 	bpf_loop(MOST_FRAMES, each_outer_longjmp, NULL, 0);
@@ -416,7 +415,7 @@ static long each_running(__u32 i, void *unused)
 
 	if (!s || i >= s->threads_n)
 		return 1;
-	error = word_at(s->threads[i & (PF_SNAPSHOT_THREADS - 1)].at + layout.error);
+	error = word_near(s, s->threads[i & (PF_SNAPSHOT_THREADS - 1)].at + layout.error);
 	if (error <= s->s.sp || error - s->s.sp >= s->distance)
 		return 0;
 	s->distance = error - s->s.sp;
@@ -434,8 +433,8 @@ static long each_thread(__u32 i, void *unused)
 		return 1;
 	i &= PF_SNAPSHOT_THREADS - 1;
 	s->current = s->threads[i].at;
-	mix_path(s, word_at(s->current + layout.error) - s->s.sp);
-	at = put(PF_PIECE_CHANGES, s->current, layout.thread_size);
+	mix_path(s, word_near(s, s->current + layout.error) - s->s.sp);
+	at = put_near(PF_PIECE_CHANGES, s->current, layout.thread_size);
 	if (!at) {
 		s->s.flags |= PF_SNAPSHOT_CUT;
 		return 0;
@@ -465,14 +464,14 @@ static __always_inline void put_puc(struct scratch *s)
 	/* No thread was found, since a C function may use more of the C stack than is read: then it is that of the only known state. If
 	 * the process runs another program by now, it has no such state. */
 	if (!s->s.global && s->process.n == 1) {
-		main = word_at(s->process.global[0] + layout.main);
+		main = word_near(s, s->process.global[0] + layout.main);
 		if (puc_global_of(s, main) == s->process.global[0]) {
 			s->s.global = s->process.global[0];
 			note_puc_thread(s, main);
 		}
 	}
 	if (s->s.global)
-		put(PF_PIECE_CHANGES, s->s.global + layout.main, 8);
+		put_near(PF_PIECE_CHANGES, s->s.global + layout.main, 8);
 	s->thread = 0;
 	s->distance = s->c_size;
 	bpf_loop(PF_SNAPSHOT_THREADS, each_running, NULL, 0);
