@@ -185,7 +185,7 @@ end
 
 -- Plain Counts --------------------------------------------------------------------------------------------------------
 
-local Plain = { __name = "perf.Counts" }
+local Plain = interned.plain
 
 -- Counts from entries.
 function M.plain(list, wall_ns, source)

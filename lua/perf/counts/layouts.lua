@@ -2,10 +2,18 @@
 -- Counts is in perf.counts, which is loaded when a program first uses its Counts.
 --
 -- Layouts are interned by their content and kept: there are as many as different event lists.
+local core = require "perf.core"
+
 local M = {}
 
-local layouts, by_key = {}, {}
-M.all = layouts -- by their numbers
+-- Counts outlive the modules if a program removes these from package.loaded and loads them again. So the state that gives Counts
+-- their meaning is with the C class, which the interpreter has once: the layouts by their numbers and by their content, LuaJIT's
+-- types of packed Counts by their numbers of words, and the metatable of plain Counts.
+local kept = core.Counts.kept or { layouts = {}, by_key = {}, types = {}, plain = { __name = "perf.Counts" } }
+core.Counts.kept = kept
+
+local layouts, by_key = kept.layouts, kept.by_key
+M.all, M.types, M.plain = layouts, kept.types, kept.plain
 
 -- The name without its modifiers: "cycles:u" -> "cycles", "cpu/event=1/u" -> "cpu/event=1/", "sched:sched_switch" as it is.
 function M.base_name(label)

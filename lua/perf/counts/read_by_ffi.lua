@@ -3,6 +3,7 @@ local class = require "perf.counts.class"
 local core = require "perf.core"
 local ffi = require "perf.base.compiled".ffi
 local late = require "perf.base.late"
+local layouts = require "perf.counts.layouts"
 
 local M = {}
 
@@ -14,7 +15,7 @@ local token = ffi.cast("uint32_t (*)(void)", pointers.pf_thread_token)
 M.begin_meter, M.end_meter = begin, finish
 
 -- A type for each number of words: allocations of a fixed size are compiled, and removed if the result is not kept.
-local types = {}
+local types = layouts.types
 M.types = types
 local function type_of(words)
   local halves = ffi.abi "le" and "_low, _high" or "_high, _low"
