@@ -8,10 +8,10 @@ function files.is_name(text)
 end
 
 -- A file's text without the newline at its end.
--- @return string, or nil when it cannot be read
+-- @return string; or nil when it cannot be read, and the errno's number when it cannot be opened
 function files.read(path)
-  local f = io.open(path, "r")
-  if not f then return nil end
+  local f, _, number = io.open(path, "r")
+  if not f then return nil, number end
   local text = f:read("*a")
   f:close()
   return text and (text:gsub("\n+$", ""))

@@ -9,7 +9,8 @@
 --     ROOT/NAME/caps/*           max_precise and the like
 --
 -- The root is a member of an object, so that a test can simulate another machine. Files are read when they are needed, each at
--- most once. A missing file is not an error.
+-- most once. A missing file is not an error. One that cannot be opened for lack of a descriptor or of memory counts as missing,
+-- but is read again when it is next needed.
 
 local brief = require "perf.base.brief"
 local core = require "perf.core"
@@ -26,6 +27,23 @@ function pmu.new(root)
   return setmetatable({root = root or "/sys/bus/event_source/devices", known = {}}, Pmus)
 end
 
+-- How often a file or directory could not be opened for lack of a descriptor or of memory.
+local lacks = 0
+
+local lack = { [12] = true, [23] = true, [24] = true, ENOMEM = true, ENFILE = true, EMFILE = true }
+
+local function read(path)
+  local text, number = files.read(path)
+  if lack[number] then lacks = lacks + 1 end
+  return text
+end
+
+local function names_in(path)
+  local names, _, code = core.listdir(path)
+  if lack[code] then lacks = lacks + 1 end
+  return names or {}
+end
+
 -- Sort a list of names: uncore_cha_2 before uncore_cha_10.
 local function sorted(list)
   local keys = {}
@@ -38,7 +56,7 @@ end
 
 -- Names of all PMUs, sorted.
 function Pmus:names()
-  return sorted(core.listdir(self.root) or {})
+  return sorted(names_in(self.root))
 end
 
 -- Names for a message, with the boxes of a family as one.
@@ -67,7 +85,7 @@ function Pmus:get(name)
   local found = self.known[name]
   if found then return found end
   local path = self.root .. "/" .. name
-  local kind = files.is_name(name) and tonumber(files.read(path .. "/type") or "")
+  local kind = files.is_name(name) and tonumber(read(path .. "/type") or "")
   if not kind then
     return absent(self, name)
   end
@@ -125,23 +143,26 @@ end
 
 -- The PMUs of the CPU cores: several on a hybrid CPU.
 function Pmus:cores()
-  if not self.core_list then
-    local cpu = files.read(self.root .. "/cpu/type") and self:get "cpu" -- a PMU of that name is the only one
-    self.core_list = cpu and { cpu } or self:all(function(found) return found:is_core() end)
-    table.sort(self.core_list, function(a, b) return a.type < b.type end)
-  end
-  return self.core_list
+  if self.core_list then return self.core_list end
+  local before = lacks
+  local cpu = read(self.root .. "/cpu/type") and self:get "cpu" -- a PMU of that name is the only one
+  local cores = cpu and { cpu } or self:all(function(found) return found:is_core() end)
+  table.sort(cores, function(a, b) return a.type < b.type end)
+  if lacks == before then self.core_list = cores end
+  return cores
 end
 
 -- The PMUs that have an event of that name.
 function Pmus:with_event(event) return self:all(function(found) return found:event(event) end) end
 
--- Call make() at most once and keep its result; false for a missing file.
+-- Call make() at most once and keep its result; false for a missing file. A result for which a file could not be opened is not
+-- kept.
 local function once(self, key, make)
   local fact = self.facts[key]
   if fact == nil then
+    local before = lacks
     fact = make() or false
-    self.facts[key] = fact
+    if lacks == before then self.facts[key] = fact end
   end
   return fact or nil
 end
@@ -149,7 +170,7 @@ end
 -- A file's text: "cpumask", "cpus", "nr_addr_filters", "caps/max_precise" ...
 -- @treturn ?string
 function Pmu:text(file)
-  return once(self, file, function() return files.read(self.path .. "/" .. file) end)
+  return once(self, file, function() return read(self.path .. "/" .. file) end)
 end
 
 -- Whether it counts on CPU cores, and therefore has the generic hardware events.
@@ -183,7 +204,7 @@ end
 local function listing(self, directory, keep)
   return once(self, "list/" .. directory, function()
     local out = {}
-    for _, name in ipairs(core.listdir(self.path .. "/" .. directory) or {}) do
+    for _, name in ipairs(names_in(self.path .. "/" .. directory)) do
       if not keep or keep(name) then out[#out + 1] = name end
     end
     return sorted(out)
