@@ -65,7 +65,7 @@ describe("luaperf record -p of a process that runs Lua", function()
   end)
 
   it("shows each interval, until ^C or the end of the process", function()
-    local output = beside(dir, "luaperf top -p $p -d 0.3 -n 9 --times 2; echo $?")
+    local output = beside(dir, "luaperf top -p $p -d 1 -n 9 --times 2; echo $?")
     assert.matches("^task%-clock: .-\n[^\n]*busy.lua:1 work\n.*\ntask%-clock: .-\n[^\n]*busy.lua:1 work\n.*\n0\n$", output)
     output = beside(dir, "$root/bin/luaperf top -p $p -d 60 >top & q=$!; "
       -- waits until the process has the thread that reads the samples, and ends the process
