@@ -29,7 +29,7 @@ describe("a PMU whose files could not be opened", function()
     local pmus = pmu.new(hybrid)
     assert.equal(0, without_descriptors(function() return #pmus:cores() end))
     assert.equal(2, #pmus:cores())
-    assert.equal(pmus:cores(), pmus:cores()) -- what was read is kept
+    assert.equal(pmus:cores(), pmus:cores()) -- the list is kept once it was read
   end)
 
   it("is one of the cores if only its own files could not be opened", function()
