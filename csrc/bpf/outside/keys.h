@@ -4,9 +4,10 @@
 
 #include "bpf/outside/pieces.h"
 
-/* Read some bytes, at most WINDOW, with the aligned window that their first one is in, and the next window if they reach into it: the
- * objects of functions often lie beside each other, and each read costs as much as some hundred bytes. Neither window crosses a page, so
- * both can be read if the bytes can. Returns their place until the next window is read, or 0 if they cannot be read. */
+/* Read at most WINDOW bytes. The whole aligned window that has the first byte is read, and the next window if the bytes reach
+ * into it: the objects of functions often lie beside each other, and a read takes as long as copying some hundred bytes. No
+ * window crosses the end of a page, so a window can be read if any of its bytes can. Returns the place of the bytes, which is
+ * valid until the next window is read; or 0 if they cannot be read. */
 static __always_inline __u64 read_window(__u64 address, __u64 size)
 {
 	struct scratch *s = scratch();

@@ -33,8 +33,8 @@ enum {
 	LUA_STACK = 1 << 20,
 	SLOTS_AT_ONCE = 8,  /* of a Lua stack */
 	OFFSETS = 1 << 19,  /* in the scratch */
-	WINDOW = 1024, WINDOWS = 32, /* bytes of memory that are read at once; the windows that are kept, each with the one behind it */
-	MOST_COPIED = 272,  /* bytes of a piece that is made of a window, at most: at least a name */
+	WINDOW = 1024, WINDOWS = 32, /* the bytes that are read at once; the windows that are kept, each with the next one */
+	MOST_COPIED = 272,  /* the most bytes of a piece that is copied from a window: a name fits */
 	WINDOWS_AT = MOST_BYTES + MOST_OBJECTS,
 	BEHIND = WINDOW,    /* readable bytes behind a place: at least a name, and the slots that are looked at at once */
 	SHORT_NAME = 48,    /* bytes of the text of most names */

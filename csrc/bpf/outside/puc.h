@@ -176,7 +176,7 @@ static __always_inline void put_puc_lines(struct scratch *s, __u64 prototype, __
 		put(PF_PIECE_PROTOTYPE, word_of(s, prototype, layout.proto_known), index);
 }
 
-/* Add a prototype, which is at a place in a window, to the key. */
+/* Add a prototype to the key. at: the prototype's place in a window. */
 __noinline int mix_puc_prototype(__u64 object, __u64 at)
 {
 	struct scratch *s = scratch();

@@ -20,7 +20,8 @@ int pf_read_process(pid_t pid, void *to, uint64_t address, size_t n)
 	return got < 0 ? (int)got : (size_t)got == n ? 0 : -EFAULT;
 }
 
-/* Returns the number of bytes, or -errno. */
+/* As process_vm_readv, but the kernel is not asked again once it has said that the process has ended. Returns the number of
+ * bytes, or -errno. */
 static ssize_t read_known(struct pf_fixed *f, pid_t pid, const struct iovec *local, const struct iovec *remote, unsigned n)
 {
 	const ssize_t got = f->has_no_memory ? -ESRCH : pf_sys->process_vm_readv(pid, local, n, remote, n);

@@ -25,7 +25,7 @@ struct pf_reader_block {
 
 /* The mappings of a process that never change, which are files that it can read but not write; and some blocks of them. */
 struct pf_fixed {
-	int has_no_memory; /* the process has ended, as the kernel has said, which is not asked again */
+	int has_no_memory; /* the kernel has said that the process has ended; it is not asked again */
 	unsigned n;
 	struct pf_fixed_range {
 		uint64_t from, to, offset, inode; /* of a file */
@@ -76,7 +76,8 @@ struct pf_reader {
 
 /* Copy n bytes of a process. Returns 0 or -errno. */
 int pf_read_process(pid_t pid, void *to, uint64_t address, size_t n);
-/* As pf_read_process. It notes whether the process has ended: thousands of its samples may still have to be read. */
+/* As pf_read_process, but the kernel is not asked again once it has said that the process has ended: thousands of the process's
+ * samples may still have to be read. */
 int pf_read_known(struct pf_fixed *f, pid_t pid, void *to, uint64_t address, size_t n);
 
 /* A reader that has no snapshot yet. Returns 0, or -ENOMEM. */

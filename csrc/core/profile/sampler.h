@@ -112,8 +112,8 @@ uint32_t pf_sampler_add(struct pf_sampler *s, uint32_t node, uint32_t chain, uin
 /* The node of a state on top of a node; `other` if there is no memory. */
 uint32_t pf_sampler_in_state(struct pf_sampler *s, uint32_t node, enum pf_state state);
 
-/* Unwind the stack of these registers: fills in kind->state and *failed (enum pf_unwind_failure), and returns its node. old: without an
- * event, the block that the new one replaces, or NULL. */
+/* Unwind the stack of these registers: fills in kind->state and *failed (enum pf_unwind_failure), and returns its node. old: in a
+ * profile of allocations, the block that the new one replaces; NULL if there is none. */
 uint32_t pf_sampler_unwind(struct pf_sampler *s, const struct pf_registers *r, const struct pf_memory *m, const void *old,
 			   struct pf_kind *kind, int *failed);
 

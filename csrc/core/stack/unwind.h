@@ -90,7 +90,7 @@ struct pf_unwound {
 	int (*found)(void *to, const struct pf_place *place);
 	void *to;
 	int alone; /* leave out the threads that resumed the first one that has a frame */
-	int allocates; /* the stack is that of an allocation, which replaces the block `old`; 0: none */
+	int allocates; /* this is the stack of an allocation, which replaces the block `old` unless that is 0 */
 	uint64_t old;
 	/* The rules of C functions that earlier stacks of this thread needed: see c_frames.h. NULL: none are kept */
 	struct pf_c_seen *seen;

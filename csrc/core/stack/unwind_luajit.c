@@ -350,14 +350,14 @@ static void find_moved_base(struct pf_luajit_view *v)
 	}
 }
 
-/* The compiler starts a trace before it sets vmstate. Its frame on the C stack has none on Lua's. */
+/* Does the compiler start a trace? It sets vmstate only after that, but its frame on the C stack has no frame on Lua's stack. */
 static int starts_trace(const struct pf_luajit_view *v)
 {
 	return v->vmstate == PF_LUAJIT_INTERPRETER && pf_luajit_cframe_of(v, v->cframe, v->base) != v->cframe;
 }
 
-/* While a trace is left, the program's objects are made that compiled code had put off. Then the compiler may start another trace, for
- * which it may need a longer array. */
+/* Does LuaJIT make an object of the program? While it leaves a trace, it makes the objects that compiled code has put off. Then
+ * the compiler may start another trace. It may need a longer array of traces for that, which is not the program's. */
 static int makes_objects(const struct pf_luajit_view *v)
 {
 	return v->vmstate == PF_LUAJIT_EXIT && v->u->allocates && v->u->old != pf_luajit_word(v, v->global + v->l->traces);

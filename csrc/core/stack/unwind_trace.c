@@ -353,7 +353,8 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, struct pf
 	pf_luajit_frames(v, base, pc, NULL);
 }
 
-/* Does the frame in memory belong to the function in which the code at an offset begins, or to the one to which that code returns? */
+/* The code at an offset lies between two snapshots. Does the frame in memory have the outermost function of one of them? They
+ * have different ones if the code returns to a caller. */
 static int fits(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, uint64_t offset)
 {
 	const uint32_t k = pf_trace_snapshot_at(v, t, offset);
@@ -377,7 +378,7 @@ static int fits(const struct pf_luajit_view *v, const struct pf_trace *t, uint64
  * call of another trace may have left its return address on the C stack, so a trace that fits the frame in memory is preferred. */
 static int find_trace(const struct pf_luajit_view *v, uint64_t base, struct pf_trace *t, uint64_t *offset)
 {
-	enum { CANDIDATES_MOST = 32, MISFIT = 1 << 17 }; /* MISFIT is more than the number of any return address */
+	enum { CANDIDATES_MOST = 32, MISFIT = 1 << 17 }; /* MISFIT exceeds the number of every return address */
 	const uint64_t ip = v->r->ip;
 	struct pf_trace candidate;
 	struct pf_trace_returns returns;

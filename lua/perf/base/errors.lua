@@ -1,8 +1,8 @@
--- Errors about arguments. The functions that raise them are those of perf.base.mistake, and also fields of this module. Most
--- programs make no mistake, so perf.base.mistake is loaded at the first use of one of them.
+-- Errors about arguments. perf.base.mistake has the functions that raise them; they are fields of this module too. Most programs
+-- make no mistake, so perf.base.mistake is loaded when one of these functions is first used.
 local late = require "perf.base.late"
 
--- The errors if no descriptor is left to load that module: they name the mistake, without the place.
+-- These functions are used if no descriptor is left to load that module: their errors name the mistake, but not its position.
 local bare = {
   raise = function(message, arg) error(arg == 0 and message or ("bad argument #%d (%s)"):format(arg or 1, message), 0) end,
   raisef = function(format, ...) error(("bad argument #1 (%s)"):format(format:format(...)), 0) end,

@@ -1,4 +1,4 @@
--- The metamethods of packed Counts: they load perf.counts, which has the functions, at the first use.
+-- The metamethods of packed Counts. perf.counts has their functions, and is loaded when one of them is first used.
 local late = require "perf.base.late"
 
 local M = { __name = "perf.Counts" }
@@ -19,7 +19,7 @@ end
 
 index = first_index
 
--- Fields are read often, so this calls the function without a look-up.
+-- Fields are read often, so this calls the function without looking it up in a table.
 function M.__index(c, key) return index(c, key) end
 
 for name in ("len ipairs pairs tostring add sub mul div unm eq"):gmatch "%a+" do

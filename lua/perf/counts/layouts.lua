@@ -1,14 +1,14 @@
--- Layouts describe the words of packed Counts, which have the number of theirs. A list that is opened needs one; the rest of
--- Counts is in perf.counts, which is loaded when a program first uses its Counts.
+-- A layout describes the words of packed Counts, which have its number. Opening a list needs only the list's layout, so
+-- everything else is in perf.counts, which is loaded when a program first uses its Counts.
 --
--- Layouts are interned by their content and kept: there are as many as different event lists.
+-- Layouts are interned by their content and kept: there are as many as there are different lists of events.
 local core = require "perf.core"
 
 local M = {}
 
--- Counts outlive the modules if a program removes these from package.loaded and loads them again. So the state that gives Counts
--- their meaning is with the C class, which the interpreter has once: the layouts by their numbers and by their content, LuaJIT's
--- types of packed Counts by their numbers of words, and the metatable of plain Counts.
+-- A program may remove the modules from package.loaded and load them again while it still has older Counts. So the state that
+-- gives Counts their meaning is kept in the C class, of which each Lua state has only one: the layouts by number and by content,
+-- LuaJIT's types of packed Counts by the number of words, and the metatable of plain Counts.
 local kept = core.Counts.kept or { layouts = {}, by_key = {}, types = {}, plain = { __name = "perf.Counts" } }
 core.Counts.kept = kept
 
@@ -51,7 +51,7 @@ end
 -- @return {rows=, ngroups=, source=, nvalues=}
 function M.describe(id) return layouts[id] end
 
--- The labels of this Lua state's hardware events that are enabled: perf.event.idle records them.
+-- The labels of the enabled hardware events of this Lua state. perf.event.idle, which records them, replaces this function.
 function M.enabled_hardware() return {} end
 
 return M

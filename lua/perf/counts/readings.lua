@@ -1,13 +1,19 @@
 -- Readings that begin and end separately, and the words of packed Counts, in the quickest way of this interpreter (as in
 -- perf.counts.read).
 --
--- Spans must not make a program fail, so their functions use packed Counts on every interpreter: start(meter, layout, words),
--- which is perf.counts.read's begin, or nil, message, code; stop(meter, counts), which is finish and returns true, or the same;
--- wall(counts), its wall time, or before stop the time when it began, in nanoseconds by the monotonic clock; add(into or nil,
--- from, meter, take), which adds (into = nil makes a copy) or with take subtracts.
+-- Spans must not make a program fail, so these functions use packed Counts on every interpreter:
 --
--- snap(meter, layout, words) returns Counts since the events were opened; or nil, message, code.
+--   start(meter, layout, words)    is begin of perf.counts.read, but if the read fails it returns nil, message, code
+--   stop(meter, counts)            is finish of perf.counts.read, but it returns true; or nil, message, code
+--   wall(counts)                   returns the wall time in nanoseconds; before stop, the time when the reading began, by the
+--                                  monotonic clock
+--   add(into, from, meter, take)   adds `from` to `into`, or subtracts it if `take` is true; if `into` is nil, it returns a copy
 --
--- word(counts, i) is word i, counted from 0; layout(counts) the layout's number; reset_ns(counts) the time of the last reset, for
--- readings; is_packed(value) whether a value is packed Counts.
+-- These read Counts:
+--
+--   snap(meter, layout, words)     returns Counts since the events were opened; or nil, message, code
+--   word(counts, i)                returns word i, counted from 0
+--   layout(counts)                 returns the layout's number
+--   reset_ns(counts)               returns the time of the last reset, if the Counts are readings
+--   is_packed(value)               returns whether a value is packed Counts
 return require(require "perf.base.compiled".ffi and "perf.counts.readings_by_ffi" or "perf.counts.readings_by_c_api")

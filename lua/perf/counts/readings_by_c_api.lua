@@ -10,7 +10,7 @@ if _VERSION == "Lua 5.1" then
   function M.snap(...)
     local c, message, code = core.snap(...)
     if not c then return nil, message, code end
-    return require "perf.counts".unpack(c) -- loaded by perf.counts.read
+    return require "perf.counts".unpack(c) -- perf.counts.read has loaded it
   end
 end
 

@@ -14,7 +14,7 @@ local pointers = core.pointers()
 local snap = ffi.cast("int (*)(void *, void *)", pointers.pf_meter_snap)
 local add = ffi.cast("int (*)(const void *, void *, const void *, int)", pointers.pf_counts_add)
 
--- A number, if it has all the digits, or else the 64-bit cdata.
+-- Returns a number if that has all the digits, and else the 64-bit cdata.
 local exact = 2 ^ 53
 local function number(v)
   local n = tonumber(v)
@@ -70,7 +70,8 @@ function M.stop(meter, c)
   return true
 end
 
--- By its halves: the interpreter would allocate an object for a number of 64 bits, which a measurement of memory would count.
+-- This reads two halves: for a number of 64 bits the interpreter would allocate an object, which a measurement of memory would
+-- count.
 function M.wall(c) return c._low + c._high * 2 ^ 32 end
 
 function M.add(into, from, meter, take)

@@ -1,4 +1,4 @@
--- perf.keep.
+-- perf.keep. It is not in perf.event.prewarm, since perf.measure loads that module and needs no names.
 local argument = require "perf.base.argument"
 local core = require "perf.core"
 local names = require "perf.names"

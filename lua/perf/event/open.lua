@@ -22,7 +22,7 @@ local function int(v)
   if math.abs(v) > MAX_INT then return "out of range, got " .. tostring(v) end
 end
 
--- The attr to open for an event: disabled, and with times and id in its readings.
+-- The attr with which an event is opened: it is disabled, and its readings have times and an id.
 -- @param attr plain attr fields
 -- @param[opt] format the read_format; the attr's own, or times and id
 function M.prepared(attr, format)

@@ -53,7 +53,7 @@ function M.note(attr, label)
   count = count + 1
 end
 
--- The events that perf.keep opened, which are closed only by `_release`. Their kinds begin with "k".
+-- perf.keep adds the events that it opens, which only `_release` closes. Their kinds begin with "k".
 function M.has(kind) return kept[kind] ~= nil end
 
 function M.add(kind, ev) kept[kind], count = ev, count + 1 end

@@ -1,5 +1,5 @@
--- Calls a function of one argument, such as one that opens a list of events. Running measurements do not count its system calls
--- (core/counts/own_calls.h).
+-- Calls a function of one argument, such as one that opens a list of events, so that running measurements do not count its system
+-- calls (core/counts/own_calls.h).
 local core = require "perf.core"
 
 local function leave_section(ok, ...)

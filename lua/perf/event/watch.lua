@@ -28,7 +28,7 @@ end
 
 local function is_set(v) return v ~= nil and v ~= false and v ~= 0 end
 
--- Watch a newly opened tracepoint if it is one of these and counts the calling thread on any CPU.
+-- Watch a newly opened tracepoint if it counts system calls of measurements, and those of the calling thread on any CPU.
 -- @param ev Event
 -- @tab attr its attr
 -- @tab opts `pid`, `cpu` and `cgroup`, as for `perf.open`

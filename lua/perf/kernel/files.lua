@@ -8,7 +8,7 @@ function files.is_name(text)
 end
 
 -- A file's text without the newline at its end.
--- @return string; or nil when it cannot be read, and the errno's number when it cannot be opened
+-- @return the text; or nil if the file cannot be read, and the number of the error if it cannot be opened
 function files.read(path)
   local f, _, number = io.open(path, "r")
   if not f then return nil, number end

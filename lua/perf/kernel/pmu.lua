@@ -9,8 +9,8 @@
 --     ROOT/NAME/caps/*           max_precise and the like
 --
 -- The root is a member of an object, so that a test can simulate another machine. Files are read when they are needed, each at
--- most once. A missing file is not an error. One that cannot be opened for lack of a descriptor or of memory counts as missing,
--- but is read again when it is next needed.
+-- most once. A missing file is not an error. A file that cannot be opened for lack of a descriptor or of memory counts as
+-- missing, but is read again when it is next needed.
 
 local brief = require "perf.base.brief"
 local core = require "perf.core"
@@ -27,9 +27,10 @@ function pmu.new(root)
   return setmetatable({root = root or "/sys/bus/event_source/devices", known = {}}, Pmus)
 end
 
--- How often a file or directory could not be opened for lack of a descriptor or of memory.
+-- The number of times that a file or directory could not be opened for lack of a descriptor or of memory.
 local lacks = 0
 
+-- The errors of such a lack: io.open returns numbers, core.listdir returns names.
 local lack = { [12] = true, [23] = true, [24] = true, ENOMEM = true, ENFILE = true, EMFILE = true }
 
 local function read(path)
@@ -145,7 +146,7 @@ end
 function Pmus:cores()
   if self.core_list then return self.core_list end
   local before = lacks
-  local cpu = read(self.root .. "/cpu/type") and self:get "cpu" -- a PMU of that name is the only one
+  local cpu = read(self.root .. "/cpu/type") and self:get "cpu" -- if a PMU has that name, it is the only one of the cores
   local cores = cpu and { cpu } or self:all(function(found) return found:is_core() end)
   table.sort(cores, function(a, b) return a.type < b.type end)
   if lacks == before then self.core_list = cores end
@@ -155,8 +156,8 @@ end
 -- The PMUs that have an event of that name.
 function Pmus:with_event(event) return self:all(function(found) return found:event(event) end) end
 
--- Call make() at most once and keep its result; false for a missing file. A result for which a file could not be opened is not
--- kept.
+-- Call make() once and keep its result; false for a missing file. If a file could not be opened for lack of a descriptor or of
+-- memory, the result is not kept, and the next use calls make() again.
 local function once(self, key, make)
   local fact = self.facts[key]
   if fact == nil then

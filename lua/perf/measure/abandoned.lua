@@ -1,8 +1,8 @@
 -- Closing the lists of perf.measure whose measurements will never end.
 --
--- A measurement that an error ended stays in its meter's count of measurements that have begun but not ended. So if no list is
--- idle by the count, the garbage collector decides: a running measurement has a reference to its meter, on its stack or in its
--- span, while the caches of perf.measure drop their references.
+-- A meter counts the measurements that have begun but not ended. If an error ends a measurement, the measurement stays in that
+-- count. So if no list is idle by the count, the garbage collector decides: a running measurement has a reference to its meter,
+-- on its stack or in its span, while the caches of perf.measure drop their references.
 local idle_lists = require "perf.measure.idle_lists"
 local pairs_of = require "perf.base.pairs"
 
@@ -55,7 +55,7 @@ local function take_back(g, complete)
   end
 end
 
--- Close the lists whose measurements will never end. Collects garbage.
+-- Close the lists whose measurements will never end. This collects garbage.
 -- @param threads as for idle_lists.close_oldest
 -- @param what as for idle_lists.close_oldest
 -- @param complete function(set, key): add to a new set what perf.measure needs besides its meter

@@ -97,8 +97,8 @@ end
 
 local loading = false
 
--- Close the lists whose measurements will never end: see perf.measure.abandoned. To load it takes a descriptor; if there is none,
--- other idle objects are closed first, not this.
+-- Close the lists whose measurements will never end: see perf.measure.abandoned. Loading that module takes a descriptor. If none
+-- is free, this closes nothing, and other idle objects are closed first.
 function M.close_abandoned(...)
   if loading then return false end
   loading = true

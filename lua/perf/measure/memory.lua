@@ -1,12 +1,12 @@
--- Memory's events in a list of perf.measure.
+-- The events lua-alloc-bytes and lua-alloc-blocks in a list of perf.measure.
 local core = require "perf.core"
 
 local M = {}
 
-local MOST = 128 -- of one reader
+local MOST = 128 -- events of one reader
 
 -- Open readers of the counts of this Lua state's allocator, as the last groups.
--- @param wanted array of {row=, field=} for memory's events
+-- @param wanted array of {row=, field=} for these events
 -- @param members the groups; appended to
 -- @param value the number of their first value
 function M.open(wanted, members, value)

@@ -187,7 +187,7 @@ end
 local refused = { EPERM = true, EACCES = true, ENOSYS = true }
 
 -- The result of names.resolve for one of these names, where no PMU has numbers of its own for it. Loading perf.names would take
--- longer and more memory than everything else.
+-- more time and memory than everything else.
 local function plain_spec(name)
   local kind, config, unit = core.generic(name)
   return { label = name, unit = unit, attrs = { { type = kind, config = config } } }
@@ -227,7 +227,7 @@ function M.open_default()
     return nil, message, code
   end
   if probe(plain_spec(HARDWARE[1])) then -- a machine that cannot count cycles counts no hardware event
-    local is_hybrid = #late "perf.kernel.pmu".here:cores() > 1 -- then the config of such an event has a PMU's number
+    local is_hybrid = #late "perf.kernel.pmu".here:cores() > 1 -- then the config of a hardware event has the number of a PMU
     local resolve = is_hybrid and late "perf.names".resolve or plain_spec
     for _, name in ipairs(HARDWARE) do specs[#specs + 1] = probe(resolve(name)) end
   end

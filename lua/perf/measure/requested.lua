@@ -1,10 +1,10 @@
--- The lists of events that a program passes to perf.measure.
+-- Opens the lists of events that a program passes to perf.measure.
 local copy = require "perf.base.copy"
 local errors = require "perf.base.errors"
 local lists = require "perf.measure.open_list"
 local names = require "perf.names"
 local pairs_of = require "perf.base.pairs"
--- These are loaded while there are descriptors.
+-- These are loaded now, since they cannot be loaded when no descriptor is free.
 require "perf.base.brief"
 require "perf.measure.abandoned"
 
@@ -15,9 +15,9 @@ local weak_keys = { __mode = "k" }
 local function bad_list(why) errors.raise(why, 1) end
 
 -- Open a list.
--- @param key by which perf.measure keeps it
+-- @param key the key by which perf.measure keeps the list
 -- @param list array of names and attr tables
--- @param note function(key, set): keep it
+-- @param note function(key, set): keep the set
 -- @return the set; or nil, message, code. Raises for an unknown event
 function M.open(key, list, note)
   if #list == 0 then bad_list "the list has no event" end
@@ -43,8 +43,8 @@ end
 
 -- The set of a table, if the table has not changed since its first use. (A changed field of an attr within an array is not
 -- noticed: the caller must replace the attr by another table.)
--- @param sets of this thread
--- @param open_again function(key): the set of a list that was opened before, if it can be opened without its names
+-- @param sets the open lists of this thread
+-- @param open_again function(key): open a list that was opened before, without resolving its names; returns nil if it cannot
 -- @param note as for `open`
 function M.of_table(list, sets, open_again, note)
   local known = sets[list]

@@ -5,7 +5,8 @@ local open = require "perf.event.opening"
 
 local M = {}
 
--- Whether the counters suffice for a group if no other group uses them: a pinned copy of it gets them first or not at all.
+-- Whether the counters suffice for a group if no other group uses them: a pinned copy of it gets them before all other
+-- groups, or never.
 function M.fits(group)
   local trial, scan = {}, nil
   for i, part in ipairs(group) do

@@ -1,4 +1,4 @@
--- The list of perf.measure where perf_event_open is refused: the kernel's accounting of a thread.
+-- The default list of perf.measure if perf_event_open is refused: its counts are from the kernel's accounting of the thread.
 local core = require "perf.core"
 local layouts = require "perf.counts.layouts"
 

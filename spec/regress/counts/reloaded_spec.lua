@@ -1,9 +1,9 @@
--- The story: a program that reloads its modules removed perf's from package.loaded too, and required perf again. Counts of before
--- then had the labels of lists that were measured afterwards, so that a number of page faults was one of nanoseconds; or their
--- use raised "attempt to index local 'layout' (a nil value)".
+-- The story: a program that reloads its modules also removed perf's modules from package.loaded, and required perf again. Its
+-- older Counts then had the labels of lists that were measured later, so a number of page faults was shown as nanoseconds; or
+-- using these Counts raised "attempt to index local 'layout' (a nil value)".
 local kit = require "testkit"
 
--- Counts of before and after perf is loaded again, in a Lua state of its own.
+-- Uses Counts from before and after perf is loaded again, in a separate Lua state.
 local RELOADED = [[
   local function work() return ("x"):rep(100) end
   local function load_again()
@@ -21,7 +21,7 @@ local RELOADED = [[
   assert(one[1].label == "page-faults" and #one == 1 and one["page-faults"], "one event")
   assert(#two == 2 and two[1].label == "task-clock" and two[2].label == "page-faults", "two events")
   assert(tostring(two):find "page%%-faults", "text")
-  local later = perf.measure("context-switches", work) -- the old perf opens a list that it has not opened
+  local later = perf.measure("context-switches", work) -- the old perf opens a new list
   assert(later[1].label == "context-switches" and later["context-switches"], "later")
   local sum = two + again.measure({ "task-clock", "page-faults" }, work)
   assert((sum - two)[2].label == "page-faults" and #(sum + sum) == 2, "sum")
@@ -29,7 +29,7 @@ local RELOADED = [[
   return "fine"
 ]]
 
-describe("Counts of before perf was loaded again", function()
+describe("Counts from before perf was loaded again", function()
   for _, kept in ipairs { "perf.core", "none" } do
     for _, used in ipairs { "false", "true" } do
       it(("keep their labels (kept: %s; Counts were used before: %s)"):format(kept, used), function()

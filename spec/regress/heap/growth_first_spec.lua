@@ -14,7 +14,7 @@ it("a difference of heaps begins with what grew most, also if something else fel
     _G.heap_kept = nil
   end)
   kept.falls = nil
-  collectgarbage() -- or what falls is still there, as garbage, which has grown most then
+  collectgarbage() -- else these tables are still in the heap, and the garbage is what grew most
   for i = 1, 3000 do kept.grows[i] = { i } end
   local after = assert(perf.heap())
   local difference = after:diff(before)

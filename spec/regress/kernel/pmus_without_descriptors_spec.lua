@@ -1,5 +1,5 @@
--- The story: a program whose descriptors were all in use measured, and what sysfs says of the PMUs could not be read then. It
--- was kept as if sysfs had no such file: a CPU had no PMUs of cores, an event no scale, until the process ended.
+-- The story: a program measured while all its descriptors were in use, so the files of the PMUs in sysfs could not be opened.
+-- They were taken for missing until the process ended: a CPU had no PMUs of cores, and an event had no scale.
 local kit = require "testkit"
 local pmu = require "perf.kernel.pmu"
 local trees = require "spec.support.trees"
@@ -25,11 +25,11 @@ describe("a PMU whose files could not be opened", function()
     trees.remove(server)
   end)
 
-  it("is one of the cores as soon as there is a descriptor", function()
+  it("is one of the cores as soon as a descriptor is free", function()
     local pmus = pmu.new(hybrid)
     assert.equal(0, without_descriptors(function() return #pmus:cores() end))
     assert.equal(2, #pmus:cores())
-    assert.equal(pmus:cores(), pmus:cores()) -- the list is kept once it was read
+    assert.equal(pmus:cores(), pmus:cores()) -- the list that was read is kept
   end)
 
   it("is one of the cores if only its own files could not be opened", function()
@@ -41,10 +41,10 @@ describe("a PMU whose files could not be opened", function()
     assert.equal(2, #pmus:cores())
   end)
 
-  it("has its events, their scales and its terms as soon as there is a descriptor", function()
+  it("has its events, their scales and its terms as soon as a descriptor is free", function()
     local imc, fresh = pmu.new(server):get "uncore_imc_0", pmu.new(server):get "uncore_imc_0"
     assert.same({}, without_descriptors(function() return imc:describe().events end))
-    imc.facts["events/cas_count_read"] = fresh:text "events/cas_count_read" -- known, unlike its scale
+    imc.facts["events/cas_count_read"] = fresh:text "events/cas_count_read" -- the event's text is known, but not its scale
     without_descriptors(function() return imc:event "cas_count_read" end)
     assert.same(fresh:describe(), imc:describe())
     assert.is_number(imc:event("cas_count_read").scale)

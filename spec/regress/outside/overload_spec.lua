@@ -1,6 +1,6 @@
--- The samples of another process when the profiler is behind: events come faster than it reads them, or the process has ended
--- meanwhile. The story: for each sample of a process that had ended, the profiler asked the kernel for the process's memory two
--- to seven times. Another process may have the number by then.
+-- The samples of another process when the profiler is late: events come faster than it reads them, or the process has ended
+-- before it reads them. The story: for each sample of a process that had ended, the profiler asked the kernel for the process's
+-- memory two to seven times. By then, another process may have the same id.
 -- Twice: C reads the samples, whatever the process runs.
 local core = require "perf.core"
 local host = require "perf.kernel.host"
@@ -17,10 +17,10 @@ local function wait_for_file(path)
   while not io.open(path) do core.watch({}, 0.01) end
 end
 
--- Profile a child, in a process that is stopped while the child runs: it reads no sample before the child has ended.
+-- Profile a child in a process that is stopped while the child runs, so that it reads no sample before the child has ended.
 -- @tab opts of perf.profiler
--- @func report (Profile, the number of calls of process_vm_readv after its start): is called in the profiler
--- @return what report has returned, a string
+-- @func report is called in the profiler's process, with the Profile and the number of calls of process_vm_readv since its start
+-- @return the string that report has returned
 local function profile_while_stopped(opts, report, fn)
   local text
   local child = assert(kit.start(fn))
@@ -51,7 +51,7 @@ local function profile_while_stopped(opts, report, fn)
 end
 
 describe("a profile of another process that reads its samples late", function()
-  -- With native frames, no sample is only counted: each one is in the ring.
+  -- With native frames, each sample is written into the ring, and none is only counted.
   before_each(function()
     outside.requires { tracepoint = event }
   end)
@@ -68,7 +68,8 @@ describe("a profile of another process that reads its samples late", function()
     assert.is_true(tonumber(dropped) > 0, text)
   end)
 
-  -- @return the number of reads of memory, of samples, of those under testkit.syscalls, and of those whose function is gone
+  -- @return the number of reads of memory, of samples, of those under testkit.syscalls, and of those whose function is gone; and
+  -- the text of the profile
   local function profile_ended(fn)
     local text = profile_while_stopped({ event = event, native = true }, function(prof, calls)
       return ("%d %d %d %d\n"):format(calls, prof.sample_count, tonumber(profiling.under(prof, "testkit.syscalls")),
@@ -108,7 +109,8 @@ describe("a profile of another process that reads its samples late", function()
     assert.is_true(gone > 900, text) -- the first iterations are interpreted
   end)
 
-  -- When it has read the samples that were there, it looks for processes that have ended, even if there are further samples.
+  -- After it has read the samples that were in the ring, the profiler looks for processes that have ended, even if the ring has
+  -- further samples by then.
   it("forgets processes that have ended while another one has events without end", function()
     local CHILDREN = 20
     local flood = assert(kit.start(function()

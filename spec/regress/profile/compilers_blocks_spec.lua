@@ -1,13 +1,14 @@
--- The story: a program's closures had one block of 4 KB too many, once in ten runs. It was LuaJIT's array of all traces, which
--- becomes longer when a trace starts; and the compiler says that it runs only after that. Conversely, the tables that compiled
--- code puts off, and that are made when it is left, had the frame `(JIT compiler)`, as if the compiler needed them for itself.
+-- The story: once in ten runs, a profile showed one block of 4 KB too many for a program's closures. The block was LuaJIT's array
+-- of all traces, which becomes longer when a trace starts, before the compiler says that it runs. Conversely, the tables that
+-- compiled code puts off, and that LuaJIT makes when it leaves this code, had the frame `(JIT compiler)`, as if the compiler
+-- needed them.
 local util = require "spec.support.util"
 
--- Each runs in a new process, which has few traces.
+-- Each program begins with this. It runs in a new process, which has few traces.
 local HEAD = [[
   local perf = require "perf"
   local profiling = require "spec.support.profiling"
-  -- The bytes of a chunk's lines, without and with those of the compiler there.
+  -- The bytes that a chunk's lines allocate, and those that the compiler allocates there.
   local function bytes(prof, file)
     local own, compilers = 0, 0
     for _, s in ipairs(prof:samples()) do
@@ -29,10 +30,10 @@ local function run(text)
   assert(status == 0, output)
 end
 
-describe("what LuaJIT allocates for a trace", function()
+describe("memory that LuaJIT allocates for a trace", function()
   before_each(function() requires { registers = true, lua = "luajit" } end)
 
-  it("is the compiler's, also before it has begun", function()
+  it("is the compiler's, also before the compiler says that it runs", function()
     run [[
       jit.opt.start("hotloop=2", "maxtrace=4000", "maxmcode=8192")
       local loops = {}
@@ -44,7 +45,7 @@ describe("what LuaJIT allocates for a trace", function()
     ]]
   end)
 
-  it("is the compiler's, also where another trace is left", function()
+  it("is the compiler's, also while another trace is left", function()
     run [[
       jit.opt.start("hotloop=2", "hotexit=1", "maxtrace=4000", "maxside=1000", "maxmcode=8192")
       local branches, functions = {}, {}
@@ -62,7 +63,7 @@ describe("what LuaJIT allocates for a trace", function()
     ]]
   end)
 
-  it("is not what the program makes when compiled code is left", function()
+  it("does not include the tables that are made when compiled code is left", function()
     run [[
       jit.opt.start("hotexit=1000000")
       local kept = {}

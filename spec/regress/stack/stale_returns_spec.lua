@@ -1,13 +1,14 @@
--- The story: a compiled loop called a function that makes a table, and the collector, which the loop called, was shown on a line
--- without an allocation. The unwinder finds the trace that has called the collector by its return address on the C stack. Each
--- trace has a room there, and the address is below it. The function had also been compiled alone, with a smaller room. Its last
--- call, before the loop was entered, had left an address in the loop's room. Of the two traces, the first one was taken.
+-- The story: a compiled loop called a function that makes a table, and called the collector. The profile showed the collector on
+-- a line without an allocation. The unwinder finds the trace that has called the collector by its return address on the C stack.
+-- Each trace has a room there, and the address is below the room. The function had also been compiled alone, as a trace with a
+-- smaller room. The last run of that trace, before the loop began, had left its return address in the loop's room. So both traces
+-- seemed to have called the collector, and the unwinder took the first one.
 local page_fault = require "spec.support.page_fault"
 local perf = require "perf"
 local profiling = require "spec.support.profiling"
 
--- The loop's trace compares the function with that of its first run. With another function, the trace calls the collector and is
--- left at once, so it writes nothing into its room.
+-- The loop's trace expects the function of the loop's first run. With another function, the trace calls the collector and is left
+-- at once, so it writes nothing into its room.
 local TEXT = [[
 local function new()
 return function(i)
@@ -39,7 +40,7 @@ describe("a return address of an earlier call", function()
   end)
   after_each(page_fault.restore)
 
-  it("does not tell who has called the collector", function()
+  it("is not taken for that of the collector's caller", function()
     local jit = rawget(_G, "jit")
     jit.flush()
     jit.opt.start("hotloop=1", "hotexit=1")

@@ -51,7 +51,7 @@ describe("perf", function()
     end
   end)
 
-  it("loads no more for a first measurement", function()
+  it("loads few further modules for a first measurement", function()
     local output = fresh('require "perf".measure(function() end) for name in pairs(package.loaded) do print(name) end')
     assert.matches("perf.measure.open_list\n", output, 1, true)
     local plain = _VERSION == "Lua 5.1" and not jit -- its Counts are tables from the start

@@ -114,7 +114,7 @@ describe("pmu", function()
   end)
 
   it("knows the PMUs of the cores", function()
-    assert.same({"cpu"}, names_of(pmu.new(server):cores())) -- a PMU of that name is the only one
+    assert.same({"cpu"}, names_of(pmu.new(server):cores())) -- if a PMU is named cpu, it is the only one of the cores
     assert.same({"cpu_core", "cpu_atom"}, names_of(pmu.new(hybrid):cores()))
     assert.same({"armv8_pmuv3_0"}, names_of(pmu.new(arm):cores()))
     assert.same({"armv8_cortex_a53", "armv8_cortex_a72"}, names_of(pmu.new(little):cores()))

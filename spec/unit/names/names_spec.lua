@@ -37,7 +37,7 @@ describe("names of generic events", function()
     })
   end)
 
-  it("hardware and software by core.generic alike, unless the cores are of several types", function()
+  it("hardware and software, as core.generic resolves them, unless the cores are of several types", function()
     local defs, compared = core.defs(), 0
     for _, kind in ipairs { "hardware", "software" } do
       for _, row in ipairs(defs[kind]) do

@@ -10,7 +10,7 @@ local late = require "perf.base.late"
 
 local M = {}
 
-local SHORT = 100 -- bytes of a name that needs no perf.base.brief, as those of the default list
+local SHORT = 100 -- bytes; shorter names, such as those of the default list, need no perf.base.brief
 
 -- "WHAT: MESSAGE (REASON; REMEDY, or REMEDY)"
 function M.compose(what, msg, reason, remedies)
