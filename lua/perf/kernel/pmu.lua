@@ -24,7 +24,7 @@ Pmus.__index, Pmu.__index = Pmus, Pmu
 -- The PMUs below a root.
 -- @string[opt="/sys/bus/event_source/devices"] root
 function pmu.new(root)
-  return setmetatable({root = root or "/sys/bus/event_source/devices", known = {}}, Pmus)
+  return setmetatable({root = root or "/sys/bus/event_source/devices", known = {}, facts = {}}, Pmus)
 end
 
 -- The number of times that a file or directory could not be opened for lack of a descriptor or of memory.
@@ -142,20 +142,6 @@ function Pmus:all(fits)
   return out
 end
 
--- The PMUs of the CPU cores: several on a hybrid CPU.
-function Pmus:cores()
-  if self.core_list then return self.core_list end
-  local before = lacks
-  local cpu = read(self.root .. "/cpu/type") and self:get "cpu" -- if a PMU has that name, it is the only one of the cores
-  local cores = cpu and { cpu } or self:all(function(found) return found:is_core() end)
-  table.sort(cores, function(a, b) return a.type < b.type end)
-  if lacks == before then self.core_list = cores end
-  return cores
-end
-
--- The PMUs that have an event of that name.
-function Pmus:with_event(event) return self:all(function(found) return found:event(event) end) end
-
 -- Call make() once and keep its result; false for a missing file. If a file could not be opened for lack of a descriptor or of
 -- memory, the result is not kept, and the next use calls make() again.
 local function once(self, key, make)
@@ -167,6 +153,19 @@ local function once(self, key, make)
   end
   return fact or nil
 end
+
+-- The PMUs of the CPU cores: several on a hybrid CPU.
+function Pmus:cores()
+  return once(self, "cores", function()
+    local cpu = read(self.root .. "/cpu/type") and self:get "cpu" -- if a PMU has that name, it is the only one of the cores
+    local cores = cpu and { cpu } or self:all(function(found) return found:is_core() end)
+    table.sort(cores, function(a, b) return a.type < b.type end)
+    return cores
+  end)
+end
+
+-- The PMUs that have an event of that name.
+function Pmus:with_event(event) return self:all(function(found) return found:event(event) end) end
 
 -- A file's text: "cpumask", "cpus", "nr_addr_filters", "caps/max_precise" ...
 -- @treturn ?string
