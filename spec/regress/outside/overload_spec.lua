@@ -100,7 +100,7 @@ describe("a profile of another process that reads its samples late", function()
     local calls, samples, _, gone, text = profile_ended(function()
       local C = require "ffi".C
       pcall(require "ffi".cdef, "int getppid(void);")
-      jit.flush() -- what this process compiled before may delay the loop's compilation by hundreds of iterations
+      jit.flush() -- code that was compiled before may delay the compilation of this loop by hundreds of iterations
       jit.opt.start("hotloop=2")
       local x = 0
       for _ = 1, 1000 do x = x + C.getppid() end
