@@ -356,11 +356,17 @@ static int starts_trace(const struct pf_luajit_view *v)
 	return v->vmstate == PF_LUAJIT_INTERPRETER && pf_luajit_cframe_of(v, v->cframe, v->base) != v->cframe;
 }
 
-/* Does LuaJIT make an object of the program? While it leaves a trace, it makes the objects that compiled code has put off. Then
- * the compiler may start another trace. It may need a longer array of traces for that, which is not the program's. */
+/* Does LuaJIT make an object of the program while vmstate is one of the compiler's? While it records a trace, the interpreter runs
+ * the instructions, and the compiler's frame is not on the C stack then. While it leaves a trace, it makes the objects that compiled
+ * code has put off. Then the compiler may start another trace. It may need a longer array of traces for that, which is not the
+ * program's. */
 static int makes_objects(const struct pf_luajit_view *v)
 {
-	return v->vmstate == PF_LUAJIT_EXIT && v->u->allocates && v->u->old != pf_luajit_word(v, v->global + v->l->traces);
+	if (!v->u->allocates || v->vmstate > PF_LUAJIT_EXIT)
+		return 0;
+	if (v->vmstate < PF_LUAJIT_EXIT)
+		return pf_luajit_cframe_of(v, v->cframe, v->base) == v->cframe;
+	return v->u->old != pf_luajit_word(v, v->global + v->l->traces);
 }
 
 static int state_of(const struct pf_luajit_view *v)

@@ -1,7 +1,8 @@
 -- The story: once in ten runs, a profile showed one block of 4 KB too many for a program's closures. The block was LuaJIT's array
 -- of all traces, which becomes longer when a trace starts, before the compiler says that it runs. Conversely, the tables that
 -- compiled code puts off, and that LuaJIT makes when it leaves this code, had the frame `(JIT compiler)`, as if the compiler
--- needed them.
+-- needed them. And while a trace is recorded, the interpreter runs the instructions; the tables that it made then had this frame
+-- too.
 local util = require "spec.support.util"
 
 -- Each program begins with this. It runs in a new process, which has few traces.
@@ -60,6 +61,27 @@ describe("memory that LuaJIT allocates for a trace", function()
       assert(info(513), "the array of traces did not become longer")
       local own, compilers = bytes(prof, "exits")
       assert(own == 0 and compilers >= 513 * 100 + 1024 * 8, profiling.text(prof))
+    ]]
+  end)
+
+  it("does not include the tables that the interpreter makes while a trace is recorded", function()
+    run [[
+      jit.off()
+      local kept, loops = {}, {}
+      for i = 1, 4000 do kept[i] = false end
+      local text = "local kept, n = ... for i = n + 1, n + 20 do kept[i] = { i, i } end"
+      for i = 1, 200 do loops[i] = loadstring(text, "@recorded") end
+      collectgarbage "stop"
+      local before = collectgarbage "count"
+      for i = 1, 10 do kept[i] = { i, i } end
+      local each = (collectgarbage "count" - before) * 1024 / 10
+      jit.on()
+      jit.opt.start("hotloop=2")
+      local prof = assert(perf.profile({ event = "alloc", period = 1 }, function()
+        for i = 1, #loops do loops[i](kept, 20 * (i - 1)) end
+      end))
+      local own, compilers = bytes(prof, "recorded")
+      assert(own == 4000 * each and compilers >= 200 * 100, profiling.text(prof))
     ]]
   end)
 
