@@ -55,16 +55,27 @@ static struct pf_collector *check(lua_State *L)
 	return pb_check(L, 1, PB_COLLECTOR, "Collector");
 }
 
-/* core.collector(ring, processes, known, stacks, generations, counts, size, cpus, alone, native): a Collector that reads these maps of the
- * BPF program, which stay open; or nil, message, code. size: the ring's bytes; cpus: how many values an entry of a map by CPU has; alone: a
- * coroutine is shown without its resumers; native: with native frames. */
+/* The descriptor of a map, from the table at index 1. */
+static int map(lua_State *L, const char *name)
+{
+	int fd;
+
+	lua_getfield(L, 1, name);
+	fd = (int)luaL_checkinteger(L, -1);
+	lua_pop(L, 1);
+	return fd;
+}
+
+/* core.collector(maps, size, cpus, alone, native): a Collector that reads the maps of the BPF program, which stay open; or nil, message,
+ * code. maps: their descriptors by name; size: the ring's bytes; cpus: how many values an entry of a map by CPU has; alone: a coroutine is
+ * shown without its resumers; native: with native frames. */
 static int l_collector(lua_State *L)
 {
-	const struct pf_snapshot_maps maps = {.ring = (int)luaL_checkinteger(L, 1), .processes = (int)luaL_checkinteger(L, 2),
-					      .known = (int)luaL_checkinteger(L, 3), .stacks = (int)luaL_checkinteger(L, 4),
-					      .generations = (int)luaL_checkinteger(L, 5), .counts = (int)luaL_checkinteger(L, 6)};
-	const size_t size = (size_t)luaL_checkinteger(L, 7);
-	const unsigned cpus = (unsigned)luaL_checkinteger(L, 8);
+	const struct pf_snapshot_maps maps = {.ring = map(L, "ring"), .processes = map(L, "processes"), .known = map(L, "known"),
+					      .stacks = map(L, "stacks"), .generations = map(L, "generations"),
+					      .counts = map(L, "counts"), .switches = map(L, "switches")};
+	const size_t size = (size_t)luaL_checkinteger(L, 2);
+	const unsigned cpus = (unsigned)luaL_checkinteger(L, 3);
 	struct pf_interpreter i;
 	struct pf_collector *c;
 	const char *why;
@@ -75,8 +86,8 @@ static int l_collector(lua_State *L)
 		return pb_refuse(L, r, "%s", why);
 	c = pb_new(L, sizeof *c, PB_COLLECTOR);
 	r = pf_collector_init(c, &i, &maps, size, cpus);
-	c->alone = lua_toboolean(L, 9);
-	c->native = lua_toboolean(L, 10);
+	c->alone = lua_toboolean(L, 4);
+	c->native = lua_toboolean(L, 5);
 	if (r == 0)
 		return 1;
 	pf_collector_free(c);

@@ -52,12 +52,12 @@ struct sched_switch {
 
 enum { ENDED = 0x30 }; /* EXIT_DEAD and EXIT_ZOMBIE: the thread never runs again */
 
-/* The times at which threads left their CPU. */
+/* The threads that have left their CPU, until the ring has their return. */
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
 	__type(key, __u32);
-	__type(value, __u64);
+	__type(value, struct pf_switched_out);
 } switches SEC(".maps");
 
 volatile __u32 active = 0;
@@ -324,6 +324,38 @@ static __always_inline void set_process(struct scratch *s, struct pf_snapshot_pr
 	s->urgent = s->process.young;
 }
 
+/* Write the return of a thread into the ring. Without room there, it is tried again when the thread leaves its CPU the next time. */
+static __always_inline int write_return(__u32 thread, const struct pf_switched_out *left)
+{
+	struct pf_switched_in in = {.thread = thread, .off = left->off};
+
+	/* The reader would preempt the thread that has just returned, whose switch would be the next sample, without end. */
+	if (bpf_ringbuf_output(&ring, &in, sizeof in, BPF_RB_NO_WAKEUP))
+		return 0;
+	bpf_map_delete_elem(&switches, &thread);
+	return 1;
+}
+
+/* Note that a thread leaves its CPU. Returns 0 if there is no room for that, or for its last return. */
+static __always_inline int leave(__u32 thread, __u64 now)
+{
+	const struct pf_switched_out *left = bpf_map_lookup_elem(&switches, &thread), out = {.time = now};
+
+	return (!left || !left->off || write_return(thread, left)) && !bpf_map_update_elem(&switches, &thread, &out, BPF_ANY);
+}
+
+/* Note how long the thread that the CPU switches to was off its CPU. */
+static __always_inline void return_to(__u32 thread)
+{
+	struct pf_switched_out *left = bpf_map_lookup_elem(&switches, &thread);
+
+	if (!left || left->off)
+		return;
+	left->off = bpf_ktime_get_ns() - left->time;
+	count(PF_SNAPSHOT_OFF, left->off);
+	write_return(thread, left);
+}
+
 /* Take a sample of the running thread. ours: only if its process, or the parent of that, is known. */
 static __always_inline void take(void *ctx, __u64 weight, __u64 address, int puc, int ours, int is_switch)
 {
@@ -388,7 +420,7 @@ static __always_inline void take(void *ctx, __u64 weight, __u64 address, int puc
 	size = s->s.used;
 	if (size > MOST_BYTES)
 		size = MOST_BYTES;
-	if (is_switch && bpf_map_update_elem(&switches, &thread, &began, BPF_ANY)) {
+	if (is_switch && !leave(thread, began)) {
 		drop(weight);
 	} else if (bpf_ringbuf_output(&ring, s, sizeof s->s + size, wakeup(s))) {
 		drop(weight);
@@ -399,21 +431,6 @@ end:
 	count(PF_SNAPSHOT_NS, bpf_ktime_get_ns() - began);
 	mark_run();
 	__sync_fetch_and_add(&s->users, -1);
-}
-
-/* Report how long the thread that the CPU switches to was off its CPU. */
-static __always_inline void return_to(__u32 thread)
-{
-	const __u64 *left = bpf_map_lookup_elem(&switches, &thread);
-	struct pf_switched_in in = {.thread = thread};
-
-	if (!left)
-		return;
-	in.off = bpf_ktime_get_ns() - *left;
-	count(PF_SNAPSHOT_OFF, in.off);
-	bpf_map_delete_elem(&switches, &thread);
-	/* The reader would preempt the thread that has just returned, whose switch would be the next sample, without end. */
-	bpf_ringbuf_output(&ring, &in, sizeof in, BPF_RB_NO_WAKEUP);
 }
 
 /* The programs for an interpreter: one for clocks, software and hardware events; one for switches of threads, one for tracepoints, one

@@ -233,18 +233,15 @@ static void take(struct pf_collector *c, const struct pf_snapshot_head *s, size_
 enum { HEAD = 8, QUEUE = 1 << 28 /* bytes */ };
 static const uint32_t BUSY = UINT32_C(1) << 31, DISCARDED = UINT32_C(1) << 30;
 
-/* There is no memory for a record. */
-static void drop(struct pf_collector *c, const void *record, size_t size)
+/* There is no memory for a sample. */
+static void drop(struct pf_collector *c, const struct pf_snapshot_head *s)
 {
-	const struct pf_snapshot_head *s = record;
-
-	if (size < sizeof *s)
-		return;
 	c->dropped++;
 	c->dropped_weight += s->weight;
 }
 
-/* Take a record out of the ring, into the queue. Returns 0 if there is none, or no room for it. */
+/* Take a record out of the ring, into the queue. Returns 0 if there is none, or no room for it. A sample for which there is no memory is
+ * dropped; the return of a thread to its CPU stays in the ring. */
 static int take_out(struct pf_collector *c)
 {
 	const uint8_t *const data = c->producer + sysconf(_SC_PAGESIZE);
@@ -260,8 +257,10 @@ static int take_out(struct pf_collector *c)
 		return 0;
 	if (!(size & DISCARDED)) {
 		q = malloc(sizeof *q + size);
+		if (!q && size == sizeof(struct pf_switched_in))
+			return 0;
 		if (!q)
-			drop(c, record + HEAD, size);
+			drop(c, (const void *)(record + HEAD));
 	}
 	if (q) {
 		memcpy(q + 1, record + HEAD, size);
@@ -294,7 +293,7 @@ static void wait_for(sem_t *s)
 
 static void pause_now(struct pf_collector *c)
 {
-	pf_off_cpu_so_far(c);
+	pf_off_cpu_so_far(c, pf_clock_ns(CLOCK_MONOTONIC));
 	pf_counted_add(c);
 	set_time(c);
 	c->before_pause = 0;
@@ -370,7 +369,7 @@ static void *run(void *p)
 			pf_sys->read(c->wake[0], &byte, 1);
 	}
 	drain(c);
-	pf_off_cpu_so_far(c);
+	pf_off_cpu_so_far(c, c->stopped);
 	pf_counted_add(c);
 	set_time(c);
 	return NULL;
@@ -454,6 +453,7 @@ void pf_collector_stop(struct pf_collector *c)
 	c->running = 0;
 	if (pf_inherited(c->generation)) /* the thread is the parent's */
 		return;
+	c->stopped = pf_clock_ns(CLOCK_MONOTONIC);
 	atomic_store(&c->stopping, 1);
 	if (c->is_paused) /* a finalizer has closed the Lua state while the results were read */
 		pf_collector_resume(c);

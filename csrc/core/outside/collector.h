@@ -13,7 +13,7 @@
 
 /* Descriptors of the BPF program's maps. */
 struct pf_snapshot_maps {
-	int ring, processes, known, stacks, generations, counts;
+	int ring, processes, known, stacks, generations, counts, switches;
 };
 
 /* A file with code, which is one image however many processes have mapped it; or a process, for its code that is in no file. Functions
@@ -116,6 +116,7 @@ struct pf_collector {
 	pthread_t thread;
 	int running, started, is_paused;
 	uint32_t generation;
+	uint64_t stopped; /* the time when it was told to stop, by CLOCK_MONOTONIC */
 	atomic_int stopping, pausing;
 	sem_t paused, resumed;
 	size_t before_pause; /* 1 more than the queued snapshots that are read before a pause; 0: none was asked for */
@@ -178,10 +179,11 @@ int pf_counted_has(struct pf_collector *c, const struct pf_snapshot_head *s);
 /* If many keys have found no room, begin the next generation. Later, when all samples of the last one have been read, give up its keys. */
 void pf_keys_renew(struct pf_collector *c);
 
-/* off_cpu.c: a thread leaves its CPU; a thread returns; a pause or the stop, with the time so far of those that are off their CPU. */
+/* off_cpu.c: a thread leaves its CPU; a thread returns; a pause or the stop at this time by CLOCK_MONOTONIC, with the time so far of
+ * those that are off their CPU. */
 void pf_off_cpu_add(struct pf_collector *c, const struct pf_snapshot_head *s, uint32_t node);
 void pf_off_cpu_return(struct pf_collector *c, const struct pf_switched_in *in);
-void pf_off_cpu_so_far(struct pf_collector *c);
+void pf_off_cpu_so_far(struct pf_collector *c, uint64_t now);
 /* Add a weight to a node that has a sample. */
 void pf_collector_weight(struct pf_collector *c, uint32_t node, uint64_t weight);
 

@@ -1,7 +1,6 @@
 /* The time that threads of other processes are off their CPU: see collector.h. */
 #include <stdlib.h>
 
-#include "core/base/clock.h"
 #include "core/outside/collector.h"
 
 /* The slot of a thread, which is empty if its thread is 0; NULL without memory. */
@@ -50,7 +49,7 @@ void pf_off_cpu_add(struct pf_collector *c, const struct pf_snapshot_head *s, ui
 
 void pf_off_cpu_return(struct pf_collector *c, const struct pf_switched_in *in)
 {
-	struct pf_off_cpu *o = slot_of(c, in->thread);
+	struct pf_off_cpu *o = c->off ? slot(c->off, c->off_slots, in->thread) : NULL;
 
 	if (!o || !o->time)
 		return;
@@ -58,18 +57,23 @@ void pf_off_cpu_return(struct pf_collector *c, const struct pf_switched_in *in)
 	o->time = 0;
 }
 
-void pf_off_cpu_so_far(struct pf_collector *c)
+void pf_off_cpu_so_far(struct pf_collector *c, uint64_t now)
 {
-	const uint64_t now = pf_clock_ns(CLOCK_MONOTONIC);
-
 	c->off_ns = 0;
 	for (unsigned i = 0; i < c->off_slots; i++) {
 		struct pf_off_cpu *o = &c->off[i];
+		struct pf_switched_out out;
+		uint64_t off;
 
-		if (!o->time || now <= o->time + o->added)
+		/* If the program no longer has it, the ring has its return. */
+		if (!o->time || pf_collector_ask(c->maps.switches, &o->thread, &out) < 0 || out.time != o->time)
 			continue;
-		pf_collector_weight(c, o->node, now - o->time - o->added);
-		o->added = now - o->time;
-		c->off_ns += o->added;
+		off = out.off ? out.off : now > o->time ? now - o->time : 0;
+		if (off > o->added) {
+			pf_collector_weight(c, o->node, off - o->added);
+			o->added = off;
+		}
+		if (!out.off)
+			c->off_ns += o->added;
 	}
 }

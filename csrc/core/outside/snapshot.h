@@ -94,6 +94,11 @@ struct pf_switched_in {
 	pf_u32 thread, pad;
 };
 
+/* When a thread left its CPU. If it has returned, but the ring had no room for its struct pf_switched_in: how long it was off. */
+struct pf_switched_out {
+	pf_u64 time, off;
+};
+
 /* The samples that were counted for the key of a stack. */
 struct pf_counted {
 	pf_u64 samples, weight;

@@ -144,9 +144,11 @@ local function make(self, spec, attr, pids, opts)
     if path then self.interpreters[path] = true end
   end
   local message
-  self.collector, message, code = core.collector(obj:map "ring":fd(), obj:map "processes":fd(), obj:map "known":fd(),
-    obj:map "stacks":fd(), obj:map "generations":fd(), obj:map "counts":fd(), RING, #obj:map "counts":get(SAMPLES), opts.alone,
-    opts.native)
+  local maps = {}
+  for _, map in ipairs { "ring", "processes", "known", "stacks", "generations", "counts", "switches" } do
+    maps[map] = obj:map(map):fd()
+  end
+  self.collector, message, code = core.collector(maps, RING, #obj:map "counts":get(SAMPLES), opts.alone, opts.native)
   if not self.collector then return nil, message, code end
   local ok
   local known = {}
@@ -200,8 +202,8 @@ function Session:stop()
   if self.collector:state() ~= "running" then return true end
   if self.kind then self.obj:set_global("active", 0) end
   for _, ev in ipairs(self.events) do ev:disable() end
-  self.collector:stop()
   self.ended = core.unix_time()
+  self.collector:stop()
   return true
 end
 

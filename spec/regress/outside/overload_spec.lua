@@ -20,9 +20,9 @@ end
 -- Profile a child in a process that is stopped while the child runs, so that it reads no sample before the child has ended.
 -- @tab opts of perf.profiler
 -- @func report is called in the profiler's process, with the Profile and the number of calls of process_vm_readv since its start
--- @return the string that report has returned
+-- @return the strings that report and fn have returned
 local function profile_while_stopped(opts, report, fn)
-  local text
+  local text, result
   local child = assert(kit.start(fn))
   opts.pid = child:pid()
   util.with_directory(function(dir)
@@ -40,15 +40,21 @@ local function profile_while_stopped(opts, report, fn)
     wait_for_file(started)
     kit.kill(profiler:pid(), STOP)
     repeat until host.status(profiler:pid()).State:find "^T"
-    local status, why = child:wait()
+    local status
+    status, result = child:wait()
     util.write_file(ended, "")
     kit.kill(profiler:pid(), CONTINUE)
-    assert.equal(0, status, why)
+    assert.equal(0, status, result)
     status, text = profiler:wait()
     assert.equal(0, status, text)
   end)
-  return text
+  return text, result
 end
+
+local function clock() return tonumber(kit.clock_ns()) end
+
+-- Waits until the named pipe has a writer.
+local function wait_for_writer(path) io.open(path):close() end
 
 describe("a profile of another process that reads its samples late", function()
   -- With native frames, each sample is written into the ring, and none is only counted.
@@ -66,6 +72,52 @@ describe("a profile of another process that reads its samples late", function()
     local samples, counted, total, sum, dropped, under = text:match "^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)"
     for _, n in ipairs { samples, counted, total, sum, dropped + under } do assert.equal(CALLS, tonumber(n), text) end
     assert.is_true(tonumber(dropped) > 0, text)
+  end)
+
+  -- The story: if the ring was full when a thread returned to its CPU, the profiler did not learn of it, and counted the
+  -- thread as off its CPU until the stop.
+  it("has the time off the CPU of threads that return while there is no room", function()
+    requires { tracepoint = "sched:sched_switch" }
+    local WAITERS = 60
+    local text, times = profile_while_stopped({ event = "context-switches" }, function(prof)
+      return ("%d %d %d\n"):format(tonumber(profiling.under(prof, "wait_for_writer")), prof.lost,
+        tonumber(profiling.under(prof, "(unsampled)"))) .. profiling.text(prof)
+    end, function()
+      local shortest, sum, waiters
+      util.with_directory(function(dir)
+        util.execute("mkfifo " .. dir .. "/fifo")
+        waiters = {}
+        for i = 1, WAITERS do
+          waiters[i] = assert(kit.start(function()
+            local began = clock()
+            util.write_file(dir .. "/" .. i, "")
+            wait_for_writer(dir .. "/fifo")
+            return ("%d"):format(clock() - began)
+          end))
+          waiters[i]:go()
+        end
+        for i = 1, WAITERS do
+          wait_for_file(dir .. "/" .. i)
+          repeat until host.status(waiters[i]:pid()).State:find "^S"
+        end
+        local asleep = clock()
+        -- Large samples fill the ring, then small ones, those of a program without Lua.
+        kit.sleeps(10000, 1)
+        util.execute "i=0; while [ $i -lt 200 ]; do i=$((i + 1)); (exit); done"
+        shortest = clock() - asleep
+        io.open(dir .. "/fifo", "w"):close()
+        sum = 0
+        for i = 1, WAITERS do sum = sum + select(2, assert(waiters[i]:wait())) end
+      end)
+      return ("%d %d"):format(WAITERS * shortest, sum)
+    end)
+    local found, lost, unsampled = text:match "^(%d+) (%d+) (%d+)"
+    local least, most = times:match "^(%d+) (%d+)"
+    text = times .. "\n" .. text
+    assert.is_true(tonumber(lost) > 0, text)
+    assert.is_true(tonumber(found) >= tonumber(least), text)
+    assert.is_true(tonumber(found) <= tonumber(most), text)
+    assert.is_true(tonumber(unsampled) < tonumber(found), text) -- their time is counted once
   end)
 
   -- @return the number of reads of memory, of samples, of those under testkit.syscalls, and of those whose function is gone; and
