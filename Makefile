@@ -129,8 +129,9 @@ $(BUILD)/core/%.o: csrc/core/%.c Makefile
 	$(call compile,)
 $(OUT)/obj/%.o: csrc/binding/%.c Makefile | headers
 	$(call compile,$(LUA_CPPFLAGS))
-# The assembler includes these files, so the compiler's list of dependencies lacks them.
+# The assembler includes these files, so the compiler's lists of dependencies lack them.
 $(OUT)/obj/web_files.o: $(shell find lua -name '*.html' -o -name '*.css' -o -name '*.js')
+$(OUT)/obj/lua_files.o: $(shell grep -o 'lua/perf/.*\.lua' csrc/binding/lua_files.c)
 $(OUT)/ext/%.o: csrc/ext/%.c Makefile | headers
 	$(call compile,$(LUA_CPPFLAGS) $(call ext_cflags,$(firstword $(subst _, ,$(notdir $*)))) $(cflags_$(notdir $*)))
 $(BUILD)/bpf/%.o: csrc/bpf/%.c $(wildcard csrc/bpf/*/*.h csrc/core/outside/snapshot.h) Makefile

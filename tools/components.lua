@@ -46,7 +46,8 @@ for _, component in ipairs(order) do
 end
 
 -- Files that belong to no component: they join the components.
-local free = { ["csrc/binding/core.c"] = true, ["csrc/binding/web_files.c"] = true, ["lua/perf/init.lua"] = true,
+local free = { ["csrc/binding/core.c"] = true, ["csrc/binding/web_files.c"] = true, ["csrc/binding/lua_files.c"] = true,
+  ["csrc/binding/embed.h"] = true, ["lua/perf/init.lua"] = true,
   ["lua/perf/version.lua"] = true }
 local component_of, files = {}, lines_of "find csrc lua -type f | sort"
 local is_file = {}

@@ -1,8 +1,9 @@
 /* The pages, styles and scripts that lie beside the Lua modules which use them. The build includes them unchanged, so that an
- * installed module reads no files but Lua's. The build runs in the root of the repository: the paths begin there. */
+ * installed module reads no files but Lua's. */
 #include <string.h>
 
 #include "binding/base/binding.h"
+#include "binding/embed.h"
 
 #define FILES(FILE)                                                                                                              \
 	FILE(page_frame, "perf/base/page.html")                                                                                   \
@@ -22,19 +23,13 @@
 	FILE(status_style, "resty/perf/status/style.css")                                                                         \
 	FILE(status_script, "resty/perf/status/script.js")
 
-/* A hidden symbol, which only this library sees. It is global, since link-time optimization may separate the text of the assembler
- * from the C code. */
-#define SYMBOL(name) ".global pb_web_" #name "\n.hidden pb_web_" #name "\npb_web_" #name ":\n"
-#define EMBED(name, path)                                                                                                         \
-	extern const char pb_web_##name[], pb_web_##name##_end[] __attribute__((visibility("hidden")));                          \
-	__asm__(".pushsection .rodata\n" SYMBOL(name) ".incbin \"lua/" path "\"\n" SYMBOL(name##_end) ".popsection\n");
-
+#define EMBED(name, path) PB_EMBED(web_##name, "lua/" path)
 FILES(EMBED)
 
 /* core.web_file(path): its contents; the path begins below lua/. */
 static int l_web_file(lua_State *L)
 {
-#define ENTRY(name, path) {path, pb_web_##name, pb_web_##name##_end},
+#define ENTRY(name, path) {path, pb_file_web_##name, pb_file_web_##name##_end},
 	static const struct {
 		const char *path, *from, *to;
 	} files[] = {FILES(ENTRY)};

@@ -113,8 +113,7 @@ return setmetatable(perf, {
   -- such names. This library gets nil too: it looks for fields in its arguments, and a program may pass perf by mistake.
   __index = function(_, name)
     if type(name) ~= "string" or name:find "^_" or not errors.is_outside(2) then return nil end
-    local ok, hint = pcall(nearest, name) -- the modules that find it cannot be loaded without a free descriptor
-    errors.raise(("perf has no '%s'%s"):format(name, ok and hint or ""), 0)
+    errors.raise(("perf has no '%s'%s"):format(name, nearest(name)), 0)
   end,
   __tostring = function() return "lua-perf " .. perf._VERSION end,
 })

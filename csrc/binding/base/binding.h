@@ -88,7 +88,7 @@ static inline int pb_nil(lua_State *L)
  * adds methods to another's class comes after that. The parts of PB_OPEN are opened at once: a measurement needs them, or their objects
  * must be older than all others. The parts of PB_OPEN_LATER are opened together, when a name is used that the table does not have. */
 #define PB_OPEN(X) \
-	X(error) X(int64) X(attr) X(event) X(memory) X(meter) X(counts) X(guard) X(measure) X(defs) X(lifetime)
+	X(error) X(int64) X(attr) X(event) X(memory) X(meter) X(counts) X(guard) X(measure) X(defs) X(lifetime) X(lua_files)
 #define PB_OPEN_LATER(X)                                                                                                        \
 	X(record) X(ring) X(ring_wait) X(ring_lost) X(ring_output) X(ring_source) X(packed) X(layouts) X(data) X(data_source)  \
 	X(data_write) X(tally) X(process) X(keys) X(terminate) X(output) X(accounting) X(chunks) X(channel) X(thread) X(bpf)   \

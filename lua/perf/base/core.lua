@@ -1,6 +1,11 @@
 -- Loads perf.core, the part in C. If it was built for another Lua, the error says so; the loader's own message does not.
 local found, core = pcall(require, "perf.core")
-if found then return core end
+if found then
+  -- The modules that are built in have the names of their files, by which errors and profiles recognize this library.
+  local debug = package.loaded.debug -- a program may have removed the library
+  core.add_searcher(debug and debug.getinfo(1, "S").source:match "^(@.*)perf/base/core%.lua$" or "@")
+  return core
+end
 local message = tostring(core)
 local file = message:match "from file '([^\n]*)'"
 if file and message:find("symbol", 1, true) then

@@ -8,8 +8,10 @@ local pairs_of = require "perf.base.pairs"
 
 local M = {}
 
+local debug = package.loaded.debug -- a program may have removed the library; then errors have no position
+
 -- The directory above the library's own files, which are in perf/, resty/perf.lua and resty/perf/.
-local root = (debug.getinfo(1, "S").source or ""):match("^(@.*)perf/base/mistake%.lua$")
+local root = debug and (debug.getinfo(1, "S").source or ""):match "^(@.*)perf/base/mistake%.lua$"
 
 local function is_ours(source)
   return source:sub(1, #root) == root and (source:find("^perf/", #root + 1) or source:find("^resty/perf[./]", #root + 1))
@@ -18,6 +20,7 @@ end
 -- Whether the function at a level of the stack is Lua code that is not part of this library. The level is as for debug.getinfo
 -- in the caller.
 function M.is_outside(level)
+  if not debug then return true end
   local info = debug.getinfo(level + 1, "S")
   return info ~= nil and info.what ~= "C" and not (root and is_ours(info.source))
 end

@@ -95,18 +95,7 @@ function M.close_oldest(threads, what)
   return true
 end
 
-local loading = false
-
--- Close the lists whose measurements will never end: see perf.measure.abandoned. Loading that module takes a descriptor. If none
--- is free, this closes nothing, and other idle objects are closed first.
-function M.close_abandoned(...)
-  if loading then return false end
-  loading = true
-  local ok, abandoned = pcall(late, "perf.measure.abandoned")
-  loading = false
-  if ok then return abandoned.close(...) end
-  if abandoned == "not enough memory" then error(abandoned, 0) end
-  return false
-end
+-- Close the lists whose measurements will never end: see perf.measure.abandoned.
+function M.close_abandoned(...) return late "perf.measure.abandoned".close(...) end
 
 return M

@@ -4,9 +4,7 @@ local errors = require "perf.base.errors"
 local lists = require "perf.measure.open_list"
 local names = require "perf.names"
 local pairs_of = require "perf.base.pairs"
--- These are loaded now, since they cannot be loaded when no descriptor is free.
-require "perf.base.brief"
-require "perf.measure.abandoned"
+require "perf.counts" -- a measurement of allocations or system calls does not count its loading
 
 local M = {}
 

@@ -53,7 +53,7 @@ describe("what is loaded at its first use", function()
   it("does not hide that a name is misspelt", function()
     local ok, message = kit.state(FULL:format "perf.mesure" :gsub("local later.*", "return message"))
     assert.is_true(ok, message)
-    assert.matches("perf has no 'mesure'$", message)
+    assert.matches("perf has no 'mesure'; did you mean 'measure'%?$", message)
   end)
 
   for _, module in ipairs { "perf.names.constructors", "perf.exporter.client", "perf.api.help", "perf.bench" } do

@@ -40,6 +40,15 @@ describe("a program", function()
       io.write "done"]])
   end)
 
+  it("may have removed the library debug: then errors have no position", function()
+    assert.equal("false\tbad argument", run [[
+      debug, package.loaded.debug = nil, nil
+      local perf = require "perf"
+      assert(tostring(perf.measure(function() end)):find "elapsed")
+      local ok, message = pcall(perf.measure, 0)
+      io.write(tostring(ok), "\t", (message:match "^bad argument"))]])
+  end)
+
   it("may clear package.loaded.perf", function()
     local output = run [[
       local perf = require "perf"

@@ -1,0 +1,27 @@
+-- The story: the methods of Counts are loaded at their first use. A measurement whose function was the first that read Counts
+-- counted that: 100 KB of lua-alloc-bytes, and the system calls that open and read the files.
+local kit = require "testkit"
+
+local STATE = [[
+  if jit then jit.off() end
+  local perf = require "perf"
+  local function nothing() end
+  perf.measure(nothing)
+  local function read() return perf.measure(nothing)["page-faults"] end
+  local first = perf.measure("%s", read)
+  local second = perf.measure("%s", read)
+  return first[1].value .. " " .. second[1].value
+]]
+
+describe("a measured function that is the first to read Counts", function()
+  for event, needs in pairs { ["lua-alloc-bytes"] = { perf_open = true }, ["syscalls:sys_enter_read"] = { tracefs = true },
+    ["syscalls:sys_exit_openat"] = { tracefs = true } } do
+    it("does not count their loading: " .. event, function()
+      requires(needs)
+      local ok, text = kit.state(STATE:format(event, event))
+      assert.is_true(ok, text)
+      local first, second = text:match "^(%d+) (%d+)$"
+      assert.equal(second, first)
+    end)
+  end
+end)
