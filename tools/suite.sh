@@ -14,8 +14,8 @@
 #
 #   BUILD=build          the directory of the interpreters' modules
 #   SUITE_TIMEOUT=1500   seconds for one process
-#   SUITE_JOBS=N         how many processes run at once; by default three per CPU, since many specs wait; 1 for specs that need
-#                        the machine for themselves
+#   SUITE_JOBS=N         how many processes run at once; by default three per CPU, since many specs wait, but at most one per
+#                        256 MiB of memory; 1 for specs that need the machine for themselves
 #   SUITE_LONG=ends      a shorter run: files with "Long" run on the first and the last interpreter, files with "Twice" on the
 #                        first. SUITE_LONG=rest runs only what "ends" leaves out. By default, files with "Long" run on each
 #   SUITE_PRELOAD=       a library for LD_PRELOAD of the interpreter (a sanitizer's)
@@ -145,7 +145,25 @@ summary() { # interpreter seconds
     total_pass=$((total_pass + pass)) total_fail=$((total_fail + fail)) total_skip=$((total_skip + skip))
 }
 
-jobs=${SUITE_JOBS:-$((3 * $(nproc)))}
+# The MiB of memory that the processes may use: the machine's, or less if a cgroup limits it.
+memory() {
+    local least kind path group bytes
+    least=$(($(sed -n 's/^MemTotal: *\([0-9]*\) kB$/\1/p' /proc/meminfo) << 10))
+    while IFS=: read -r _ kind path; do
+        case ,$kind, in ,,) group=/sys/fs/cgroup ;; *,memory,*) group=/sys/fs/cgroup/memory ;; *) continue ;; esac
+        while
+            while read -r bytes; do
+                [ "$bytes" = max ] || least=$((bytes < least ? bytes : least))
+            done < <(cat "$group$path/memory.max" "$group$path/memory.limit_in_bytes")
+            [ -n "$path" ]
+        do path=${path%/*}; done # the limits of the groups above apply too
+    done </proc/self/cgroup
+    echo $((least >> 20))
+} 2>/dev/null
+
+jobs=$((3 * $(nproc))) few=$(($(memory) / 256)) # a process needs up to 170 MiB, and what it starts needs memory too
+[ "$jobs" -le $few ] || jobs=$((few > 1 ? few : 1))
+jobs=${SUITE_JOBS:-$jobs}
 most=$((jobs < 4 ? jobs : 4)) # processes of an interpreter
 [ "$most" -le ${#files[@]} ] || most=${#files[@]}
 total_pass=0 total_fail=0 total_skip=0 luas=() queue=() rest=()

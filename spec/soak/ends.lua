@@ -58,7 +58,7 @@ function M.run(i, finalizers)
   util.with_tmpname(function(path)
     os.remove(path)
     local auto = kinds[kind] and ("PERF_FREQ=5000 PERF_QUIET=1 PERF_OUTPUT=%s"):format(path) or ""
-    local command = "%s env --default-signal=INT,QUIT timeout -s KILL 60 %s %s spec/soak/ending.lua %s %d"
+    local command = "%s env --default-signal=INT,QUIT timeout -s KILL 600 %s %s spec/soak/ending.lua %s %d"
     local output, status = util.shell(command:format(auto, util.lua(),
       kinds[kind] and "-lperf.auto" or "", kind, finalizers))
     if not expected(kinds[kind] or own[kind], status) then

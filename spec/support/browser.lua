@@ -42,7 +42,7 @@ function browser.run(path, script, opts)
   local page = util.read_file(path)
   local driven = dir .. "/page.html"
   util.write_file(driven, (page:gsub("</body>%s*</html>%s*$", function(close) return head .. script .. tail .. close end)))
-  local base = ("timeout 120 chromium --headless --no-sandbox --disable-gpu --no-first-run --user-data-dir=%s/home "
+  local base = ("timeout 600 chromium --headless --no-sandbox --disable-gpu --no-first-run --user-data-dir=%s/home "
     .. "--window-size=%d,%d --blink-settings=preferredColorScheme=%d"):format(dir, opts.width or 1000, opts.height or 600,
     opts.dark and 0 or 1)
   local dom = util.shell(("%s --dump-dom file://%s 2>%s/errors"):format(base, driven, dir))

@@ -71,7 +71,7 @@ local function completed(shell, script, list)
       util.write_file(dir .. "/" .. name, content)
     end
     local output = luaperf.shell(dir, ("export PATH=$root/bin:$PATH HOME=$PWD; luaperf completion %s >completion && "
-      .. "mkdir functions && cp completion functions/_luaperf && timeout 300 %s script"):format(shell, shell))
+      .. "mkdir functions && cp completion functions/_luaperf && timeout 600 %s script"):format(shell, shell))
     for line in output:gmatch "[^\n]+" do found[#found + 1] = line end
   end)
   return found

@@ -17,7 +17,7 @@ end
 
 it("learning the structures of the heap fails without memory, leaves nothing, and succeeds later", function()
   requires { puc = true, heap = true, nosan = true }
-  local output = util.shell(([[timeout -s KILL 200 env LD_PRELOAD=%s GLIBC_TUNABLES=glibc.malloc.tcache_count=0 %s -e '
+  local output = util.shell(([[timeout -s KILL 600 env LD_PRELOAD=%s GLIBC_TUNABLES=glibc.malloc.tcache_count=0 %s -e '
     local core, kit = require "perf.core", require "testkit"
     kit.settle_after_forks(false) -- no page faults are counted
     local function take()

@@ -9,7 +9,7 @@ local function fresh(code)
   local text
   util.with_tmpname(function(path)
     util.write_file(path, code)
-    text = util.shell("timeout -s KILL 60 " .. util.lua() .. " " .. path)
+    text = util.shell("timeout -s KILL 600 " .. util.lua() .. " " .. path)
   end)
   return text
 end

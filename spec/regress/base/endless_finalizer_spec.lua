@@ -12,7 +12,7 @@ describe("a program's end", function()
   for _, kind in ipairs { "otlp", "zipkin" } do
     it("sends the remaining spans by loops that were compiled before, to " .. kind, function()
       b = backend.start { statuses = kind == "zipkin" and "202" or "200" }
-      local output, status = util.shell(([[timeout -s KILL 30 %s -e '
+      local output, status = util.shell(([[timeout -s KILL 600 %s -e '
         local perf = require "perf"
         local t = perf.tracer {events = "dummy", exporter = perf.exporter.%s {endpoint = "%s"}}
         local values = {1, "one", true, 1.5, {1, 2}}

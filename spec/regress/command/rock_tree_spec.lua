@@ -38,7 +38,7 @@ describe("luaperf in a tree of LuaRocks", function()
       util.write_file(dir .. "/older/perf/command.lua", "error 'the older one'")
       util.write_file(dir .. "/a.lua", "for i = 1, 1e5 do tostring(i) end print 'ran'")
       for _, command in ipairs { "stat -e task-clock", "record -e task-clock -o a.json" } do
-        output, status = util.shell(("cd %s && env -u LUA_CPATH -u LUA_INIT LUA_PATH='%s/older/?.lua;;' LUA=%s timeout 60 "
+        output, status = util.shell(("cd %s && env -u LUA_CPATH -u LUA_INIT LUA_PATH='%s/older/?.lua;;' LUA=%s timeout 600 "
           .. "bin/luaperf %s a.lua"):format(dir, dir, util.lua(), command))
         assert.equal(0, status, output)
         assert.matches("ran\n", output)

@@ -22,7 +22,7 @@ describe("a handler for SIGTERM", function()
   end)
 
   it("stays when an earlier handler is collected", function()
-    local output, status = util.shell(([[timeout -s KILL 120 %s -e '
+    local output, status = util.shell(([[timeout -s KILL 600 %s -e '
       local core = require "perf.core"
       for i = 1, 10 do
         assert(core.on_terminate(function() return 9 end))
@@ -39,7 +39,7 @@ describe("a handler for SIGTERM", function()
   end)
 
   it("is delayed until the result is written", function()
-    local output, status = util.shell(([[timeout -s KILL 120 %s -e '
+    local output, status = util.shell(([[timeout -s KILL 600 %s -e '
       local core = require "perf.core"
       assert(core.on_terminate(function() return 9 end))
       core.hold_signals()

@@ -7,7 +7,7 @@ local util = require "spec.support.util"
 
 -- Runs a program that submits five jobs and fetches nothing; returns the number of the jobs' spans that its exporter got.
 local function run(last)
-  local output, status = util.shell(([[timeout -s KILL 60 %s -e '
+  local output, status = util.shell(([[timeout -s KILL 600 %s -e '
     local perf = require "perf"
     tracer = perf.tracer {events = "task-clock", exporter = function(batch)
       for _, span in ipairs(batch) do io.write(span.name:match "^pool", "\n") end
@@ -35,7 +35,7 @@ describe("an ended job without a caller that fetches its results", function()
   it("has a span that is sent when the tracer has connected after the pool was made", function()
     requires { module = "socket" }
     local server = backend.start()
-    local output, status = util.shell(([[timeout -s KILL 60 %s -e '
+    local output, status = util.shell(([[timeout -s KILL 600 %s -e '
       local perf = require "perf"
       tracer = perf.tracer {events = false, exporter = perf.exporter.otlp {endpoint = "%s"}}
       pool = assert(perf.pool {size = 2, events = false, tracer = tracer})

@@ -4,7 +4,7 @@ local util = require "spec.support.util"
 
 describe("a handler for SIGTERM of another process", function()
   it("does not keep a child from installing one", function()
-    local output, status = util.shell(([[timeout -s KILL 30 %s -e '
+    local output, status = util.shell(([[timeout -s KILL 600 %s -e '
       local core, kit = require "perf.core", require "testkit"
       assert(core.on_terminate(function() return 7 end))
       print(require("perf").pool { size = 1 }:submit(function()

@@ -39,7 +39,7 @@ local function run(script, argument)
   local output, status
   util.with_tmpname(function(path)
     util.write_file(path, prologue .. script)
-    output, status = util.shell(("timeout -s KILL 300 %s %s %s"):format(util.lua(), path, argument or ""))
+    output, status = util.shell(("timeout -s KILL 600 %s %s %s"):format(util.lua(), path, argument or ""))
   end)
   return output, status
 end

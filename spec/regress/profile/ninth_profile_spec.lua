@@ -6,7 +6,7 @@ local util = require "spec.support.util"
 describe("many profiles in a program without the compiler", function()
   it("have the same method", function()
     requires { perf_open = true, registers = true, lua = "luajit" }
-    local output, status = util.shell(([[timeout -s KILL 60 %s -joff -e '
+    local output, status = util.shell(([[timeout -s KILL 600 %s -joff -e '
       local perf, methods = require "perf", {}
       for i = 1, 12 do methods[perf.profile({event = "page-faults"}, table.concat, {}).method] = i end
       for method, last in pairs(methods) do io.write(method, " ", last) end']]):format(util.lua()))

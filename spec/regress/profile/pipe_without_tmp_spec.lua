@@ -9,7 +9,7 @@ describe("a profile from a pipe", function()
     finally(function() os.tmpname = tmpname end) -- luacheck: ignore 122
     util.with_directory(function(dir)
       local pipe = dir .. "/pipe"
-      util.shell(("mkfifo %s; timeout 60 sh -c 'echo main 1 >%s' >/dev/null 2>&1 &"):format(pipe, pipe))
+      util.shell(("mkfifo %s; timeout 600 sh -c 'echo main 1 >%s' >/dev/null 2>&1 &"):format(pipe, pipe))
       os.tmpname = function() error "unable to generate a unique filename" end -- luacheck: ignore 122
       local list, message, code = load(pipe)
       assert.same({ nil, pipe .. ": a pipe is copied into a temporary file first, and none can be made in /tmp: name a file",

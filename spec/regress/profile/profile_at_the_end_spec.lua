@@ -13,7 +13,7 @@ describe("a running profile", function()
     util.with_tmpname(function(path)
       for _ = 1, 5 do
         os.remove(path)
-        local output, status = util.shell(([[PERF_FREQ=5000 PERF_QUIET=1 PERF_OUTPUT=%s timeout -s KILL 60 %s -lperf.auto -e '
+        local output, status = util.shell(([[PERF_FREQ=5000 PERF_QUIET=1 PERF_OUTPUT=%s timeout -s KILL 600 %s -lperf.auto -e '
           local function finalizer() for i = 1, 100 do i = i + 1 end end
           files = {}
           for i = 1, 900 do

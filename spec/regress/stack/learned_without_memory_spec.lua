@@ -8,7 +8,7 @@ local util = require "spec.support.util"
 describe("a start of the unwinder without memory", function()
   it("leaves the hook, the collector, the allocator and the compiler's optimizations as they were", function()
     requires { lua = "luajit", registers = true }
-    local output = util.shell(([[timeout -s KILL 100 %s -e '
+    local output = util.shell(([[timeout -s KILL 600 %s -e '
       local core, kit = require "perf.core", require "testkit"
       kit.settle_after_forks(false) -- no page faults are counted
       local function optimizations() return table.concat({ jit.status() }, " ", 2) end
@@ -47,7 +47,7 @@ end)
 describe("a profiler at safe points that starts without memory", function()
   it("leaves the hook as it was, and the next one counts", function()
     requires { lua = "luajit", perf_open = true }
-    local output = util.shell(([[timeout -s KILL 100 %s -e '
+    local output = util.shell(([[timeout -s KILL 600 %s -e '
       local core, kit, perf = require "perf.core", require "testkit", require "perf"
       core.use_safe_points(true)
       local function attempt(n)
@@ -76,7 +76,7 @@ end)
 describe("a start of PUC Lua's unwinder without memory", function()
   it("fails, and the next one works", function()
     requires { puc = true, registers = true }
-    local output = util.shell(([[timeout -s KILL 100 %s -e '
+    local output = util.shell(([[timeout -s KILL 600 %s -e '
       local core, kit = require "perf.core", require "testkit"
       kit.settle_after_forks(false) -- no page faults are counted
       local function attempt(n)
