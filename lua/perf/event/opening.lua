@@ -141,6 +141,11 @@ end
 -- @param opts {pid=, cpu=, group=Event, cgroup=}
 -- @return Event, or nil, message, code
 function M.attr(spec, attr, opts)
+  local calls, ev, message, code
+  if attr.type == 2 or attr.type == "tracepoint" then
+    calls, message, code = late "perf.event.watch".kind(attr, opts)
+    if calls == nil then return explain(spec.label, attr, message, code, opts) end
+  end
   local pid, flags, keep = target(opts)
   if not pid then return nil, flags, keep end
   local no_count = M.no_count_reason(attr, spec.label)
@@ -152,7 +157,7 @@ function M.attr(spec, attr, opts)
     with_user, info.user = late "perf.event.user_read".request(attr)
   end
   local lost = to_count_lost(attr)
-  local ev, message, code = idle.open(with_user, pid, opts.cpu or -1, opts.group, flags, info, info.user, lost)
+  ev, message, code = idle.open(with_user, pid, opts.cpu or -1, opts.group, flags, info, info.user, lost)
   if not ev and with_user ~= attr then
     info.user = false
     ev, message, code = idle.open(attr, pid, opts.cpu or -1, opts.group, flags, info, false, lost)
@@ -172,7 +177,7 @@ function M.attr(spec, attr, opts)
     if opts.group then joined(opts.group, ev, info) end
     idle.note(ev, attr, spec.label, M.is_hardware(attr))
     prewarm.note(attr, spec.label)
-    if attr.type == 2 or attr.type == "tracepoint" then late "perf.event.watch".note(ev, attr, opts) end
+    if calls then late "perf.event.watch".note(ev, attr, calls) end
     return ev
   end
   return explain(spec.label, attr, message, code, opts)

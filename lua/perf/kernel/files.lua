@@ -1,6 +1,10 @@
 -- Small files of sysfs and tracefs.
+local reclaim = require "perf.base.reclaim"
 
 local files = {}
+
+-- The errors for lack of a descriptor or of memory, by number and by name: what they hide may be there.
+files.lack = { [12] = "ENOMEM", [23] = "ENFILE", [24] = "EMFILE", ENOMEM = "ENOMEM", ENFILE = "ENFILE", EMFILE = "EMFILE" }
 
 -- Whether text can be one component of a path, so that it cannot name a file outside of the directory.
 function files.is_name(text)
@@ -8,10 +12,10 @@ function files.is_name(text)
 end
 
 -- A file's text without the newline at its end.
--- @return the text; or nil if the file cannot be read, and the number of the error if it cannot be opened
+-- @return the text; or nil if the file cannot be read, and the number and the message of the error if it cannot be opened
 function files.read(path)
-  local f, _, number = io.open(path, "r")
-  if not f then return nil, number end
+  local f, message, number = reclaim.open_file(path, "r")
+  if not f then return nil, number, message end
   local text = f:read("*a")
   f:close()
   return text and (text:gsub("\n+$", ""))

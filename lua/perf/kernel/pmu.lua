@@ -30,18 +30,15 @@ end
 -- The number of times that a file or directory could not be opened for lack of a descriptor or of memory.
 local lacks = 0
 
--- The errors of such a lack: io.open returns numbers, core.listdir returns names.
-local lack = { [12] = true, [23] = true, [24] = true, ENOMEM = true, ENFILE = true, EMFILE = true }
-
 local function read(path)
   local text, number = files.read(path)
-  if lack[number] then lacks = lacks + 1 end
+  if files.lack[number] then lacks = lacks + 1 end
   return text
 end
 
 local function names_in(path)
   local names, _, code = core.listdir(path)
-  if lack[code] then lacks = lacks + 1 end
+  if files.lack[code] then lacks = lacks + 1 end
   return names or {}
 end
 

@@ -49,7 +49,9 @@ function Tracefs:id(group, name)
   if self.ids[key] then return self.ids[key] end
   if files.is_name(group) and files.is_name(name) then
     for _, root in ipairs(self.roots) do
-      local id = tonumber((files.read(("%s/events/%s/%s/id"):format(root, group, name)) or ""):match("^%d+"))
+      local text, number, message = files.read(("%s/events/%s/%s/id"):format(root, group, name))
+      if files.lack[number] then return nil, ("%s: %s"):format(key, message), files.lack[number] end
+      local id = tonumber((text or ""):match "^%d+")
       if id then
         self.ids[key] = id
         return id
@@ -61,20 +63,37 @@ function Tracefs:id(group, name)
   return nil, brief(("no tracepoint '%s' in %s/events"):format(key, root)), "ENOENT", true
 end
 
+-- The events of all groups below a root.
+-- @return array of {group, name}; or nil, message, code if a directory cannot be opened for lack of a descriptor or of memory
+function tracefs.events(root)
+  local groups, message, code = core.listdir(root .. "/events")
+  if not groups then return nil, message, code end
+  local found = {}
+  for _, group in ipairs(groups) do
+    local names
+    names, message, code = core.listdir(("%s/events/%s"):format(root, group))
+    if files.lack[code] then return nil, message, code end
+    for _, name in ipairs(names or {}) do found[#found + 1] = { group, name } end
+  end
+  return found
+end
+
 -- All tracepoints that perf_event_open(2) supports.
 -- @return[1] sorted array of "group:name"
 -- @return[2] nil, message, code
 function Tracefs:names()
   local root, message, code = self:root()
   if not root then return nil, message, code end
-  local out, text = {}, files.read(root .. "/available_events")
+  local out, text, number, why = {}, files.read(root .. "/available_events")
+  if files.lack[number] then return nil, why, files.lack[number] end
   if text then
     for name in text:gmatch("[^\n]+") do out[#out + 1] = name end
   else
-    for _, group in ipairs(core.listdir(root .. "/events") or {}) do
-      for _, name in ipairs(core.listdir(("%s/events/%s"):format(root, group)) or {}) do
-        if files.read(("%s/events/%s/%s/id"):format(root, group, name)) then out[#out + 1] = group .. ":" .. name end
-      end
+    local all
+    all, message, code = tracefs.events(root)
+    if not all then return nil, message, code end
+    for _, event in ipairs(all) do
+      if files.read(("%s/events/%s/%s/id"):format(root, event[1], event[2])) then out[#out + 1] = event[1] .. ":" .. event[2] end
     end
   end
   table.sort(out)

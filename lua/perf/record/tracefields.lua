@@ -67,16 +67,17 @@ M.big_endian = string.byte(core.pack { type = 1 }, 1) == 0
 
 local by_name, by_id = {}, {}
 
+local LACK = { EMFILE = true, ENFILE = true, ENOMEM = true }
+
+local function tracefs() return late "perf.kernel.tracefs" end
+
 local function is_part(s)
   return s:find "^[%w_.-]+$" ~= nil and s ~= "." and s ~= ".."
 end
 
 local function load_format(root, group, name)
-  local text, message = host.read_file(("%s/events/%s/%s/format"):format(root, group, name))
-  if not text then
-    local denied = message:find "denied"
-    return nil, ("%s:%s: no format (%s)"):format(group, name, message), denied and "EACCES" or "ENOENT"
-  end
+  local text, message, errno = host.read_file(("%s/events/%s/%s/format"):format(root, group, name))
+  if not text then return nil, ("%s:%s: no format (%s)"):format(group, name, message), errno end
   local format, why, code = M.parse(text, { system = group, trusted = true })
   if not format then return nil, ("%s:%s: %s"):format(group, name, why), code end
   local _, _, id = format:name()
@@ -88,17 +89,23 @@ end
 -- may be added.
 local names_of_ids, read_at = {}, nil
 
+-- Returns {group, name}, or nil if there is none; or nil, message, code if the tree cannot be read now.
 local function name_of_id(root, id)
   local now = os.time()
   if not names_of_ids[id] and now ~= read_at then
-    read_at = now
-    for _, group in ipairs(core.listdir(root .. "/events") or {}) do
-      for _, name in ipairs(core.listdir(root .. "/events/" .. group) or {}) do
-        local text = is_part(group) and is_part(name) and host.read_file(("%s/events/%s/%s/id"):format(root, group, name))
-        local n = text and tonumber(text:match "^%d+")
-        if n then names_of_ids[n] = { group, name } end
+    local events, message, code = tracefs().events(root)
+    if not events then return nil, message, code end
+    for _, event in ipairs(events) do
+      local group, name = event[1], event[2]
+      local text, why
+      if is_part(group) and is_part(name) then
+        text, message, why = host.read_file(("%s/events/%s/%s/id"):format(root, group, name))
       end
+      if LACK[why] then return nil, message, why end
+      local n = text and tonumber(text:match "^%d+")
+      if n then names_of_ids[n] = event end
     end
+    read_at = now
   end
   return names_of_ids[id]
 end
@@ -119,10 +126,12 @@ local function lookup(what)
   else
     argument.raise(("tracepoint's name, id or Format expected, got %s"):format(type(what)), 1)
   end
-  local root, message, code = late "perf.kernel.tracefs".here:root()
+  local root, message, code = tracefs().here:root()
   if not root then return nil, message, code end
   if id then
-    local pair = name_of_id(root, id)
+    local pair
+    pair, message, code = name_of_id(root, id)
+    if code then return nil, message, code end
     if not pair then return nil, ("no tracepoint has the id %s"):format(tostring(id)), "ENOENT" end
     group, name = pair[1], pair[2]
   end
