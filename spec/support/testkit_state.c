@@ -28,14 +28,20 @@ static void open_libraries(lua_State *L, const struct run *r)
     lua_pop(L, 1);
 }
 
-static void run_in(lua_State *L, struct run *r)
+static void run_code(lua_State *L, struct run *r)
 {
     const char *text;
 
-    open_libraries(L, r);
     r->ok = luaL_loadstring(L, r->code) == 0 && lua_pcall(L, 0, 1, 0) == 0;
     text = lua_tostring(L, -1);
     snprintf(r->result, sizeof r->result, "%s", text ? text : "nil");
+    lua_pop(L, 1);
+}
+
+static void run_in(lua_State *L, struct run *r)
+{
+    open_libraries(L, r);
+    run_code(L, r);
     lua_close(L);
 }
 
@@ -87,6 +93,48 @@ static int kit_state(lua_State *L)
         return run_in_thread(L, run_state, &r);
     run_state(&r);
     return push_result(L, &r);
+}
+
+/* --- states beside this one --------------------------------------------------------------- */
+
+enum { BESIDE = 8 };
+
+static lua_State *beside[BESIDE + 1];
+
+static lua_State **check_beside(lua_State *L)
+{
+    const size_t i = tk_check_count(L, 1);
+
+    luaL_argcheck(L, i >= 1 && i <= BESIDE, 1, "no such state");
+    return &beside[i];
+}
+
+/* beside(i, code): as state(code), in the i-th state beside this one. It is opened if it is not there, and stays. */
+static int kit_beside(lua_State *L)
+{
+    lua_State **state = check_beside(L);
+    struct run r;
+
+    lua_remove(L, 1);
+    r = run_of(L);
+    if (*state == NULL) {
+        *state = luaL_newstate();
+        open_libraries(*state, &r);
+    }
+    run_code(*state, &r);
+    return push_result(L, &r);
+}
+
+/* close_beside(i): closes the i-th state. Returns whether it was there. */
+static int kit_close_beside(lua_State *L)
+{
+    lua_State **state = check_beside(L);
+
+    lua_pushboolean(L, *state != NULL);
+    if (*state != NULL)
+        lua_close(*state);
+    *state = NULL;
+    return 1;
 }
 
 /* --- blocks at the end of memory -------------------------------------------------------- */
@@ -315,6 +363,7 @@ void tk_open_state(lua_State *L)
 {
     static const luaL_Reg functions[] = {
         { "state", kit_state }, { "host", kit_host }, { "elsewhere", kit_elsewhere },
+        { "beside", kit_beside }, { "close_beside", kit_close_beside },
         { "edge_state", kit_edge_state }, { "edges", kit_edges },
         { "note_alloc", kit_note_alloc }, { "wrap_noted", kit_wrap_noted }, { "noted_block", kit_noted_block },
         { "free_by_noted", kit_free_by_noted }, { "noted_state", kit_noted_state }, { NULL, NULL },
