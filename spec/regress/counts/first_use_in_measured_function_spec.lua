@@ -7,6 +7,7 @@ local STATE = [[
   local perf = require "perf"
   local function nothing() end
   perf.measure(nothing)
+  collectgarbage "stop" -- a collection may shrink Lua's table of strings, which allocates
   local function read() return perf.measure(nothing)["page-faults"] end
   local first = perf.measure("%s", read)
   local second = perf.measure("%s", read)
@@ -14,10 +15,9 @@ local STATE = [[
 ]]
 
 describe("a measured function that is the first to read Counts", function()
-  for event, needs in pairs { ["lua-alloc-bytes"] = { perf_open = true }, ["syscalls:sys_enter_read"] = { tracefs = true },
-    ["syscalls:sys_exit_openat"] = { tracefs = true } } do
+  for _, event in ipairs { "lua-alloc-bytes", "syscalls:sys_enter_read", "syscalls:sys_exit_openat" } do
     it("does not count their loading: " .. event, function()
-      requires(needs)
+      requires { perf_open = true, tracepoint = event:match ":" and event }
       local ok, text = kit.state(STATE:format(event, event))
       assert.is_true(ok, text)
       local first, second = text:match "^(%d+) (%d+)$"
