@@ -21,6 +21,15 @@ function compiled.events(fn, ...)
   return counts
 end
 
+--- Calls a function with the compiler's default options, also under PERF_JITSTRESS, and returns its first result. The options
+-- decide where a trace begins, and so which exits it has.
+function compiled.by_default(fn, ...)
+  jit.opt.start("hotloop=56", "hotexit=10")
+  local result = fn(...)
+  if os.getenv "PERF_JITSTRESS" then jit.opt.start("hotloop=1", "hotexit=1") end
+  return result
+end
+
 --- Compiles a new loop of four lines. Returns its function and the number of its trace. Loops share 64 counters and their
 -- penalties, so a new loop may have to run up to 60,000 times before it is compiled.
 function compiled.loop()
@@ -30,13 +39,13 @@ function compiled.loop()
     if what == "abort" and number == trace then trace = nil end
   end
   jit.attach(note, "trace")
-  jit.opt.start("hotloop=56", "hotexit=10") -- the defaults, also under PERF_JITSTRESS: where the trace begins decides its exits
-  local calls = 0
-  repeat
-    run()
-    calls = calls + 1
-  until trace or calls == 200
-  if os.getenv "PERF_JITSTRESS" then jit.opt.start("hotloop=1", "hotexit=1") end
+  compiled.by_default(function()
+    local calls = 0
+    repeat
+      run()
+      calls = calls + 1
+    until trace or calls == 200
+  end)
   jit.attach(note)
   return run, assert(trace, "the loop was not compiled")
 end

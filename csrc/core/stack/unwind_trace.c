@@ -353,16 +353,38 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, struct pf
 	pf_luajit_frames(v, base, pc, NULL);
 }
 
-/* Find the trace whose code runs; else the one that has called a function. A trace that vmstate names is the first candidate. */
-static int find_trace(const struct pf_luajit_view *v, struct pf_trace *t, uint64_t *offset)
+/* The code at an offset lies between two snapshots. Does the frame in memory have the outermost function of one of them? They
+ * have different ones if the code returns to a caller. */
+static int fits(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, uint64_t offset)
 {
+	const uint32_t k = pf_trace_snapshot_at(v, t, offset);
+	struct pf_luajit_function f;
+	struct pf_trace_slots slots;
+	struct pf_snapshot s;
+
+	if (!pf_luajit_function_at(v, base, &f))
+		return 0;
+	for (uint32_t i = k; i <= k + 1 && pf_trace_read_snapshot(v, t, i, &s); i++) {
+		pf_trace_read_slots(v, t, &s, &slots);
+		if (slots.frame[1]) /* after a tail call, the frame still has the old function */
+			return 1;
+		if (pf_luajit_holds(&f, s.base == 2 ? s.pc + PF_LUAJIT_INSTRUCTION : pf_trace_return_address(v, &s, &slots, 2)))
+			return 1;
+	}
+	return 0;
+}
+
+/* Find the trace whose code runs; else the one that has called a function. A trace that vmstate names is the first candidate. An earlier
+ * call of another trace may have left its return address on the C stack, so a trace that fits the frame in memory is preferred. */
+static int find_trace(const struct pf_luajit_view *v, uint64_t base, struct pf_trace *t, uint64_t *offset)
+{
+	enum { CANDIDATES_MOST = 32, MISFIT = 1 << 17 }; /* MISFIT exceeds the number of every return address */
 	const uint64_t ip = v->r->ip;
 	struct pf_trace candidate;
 	struct pf_trace_returns returns;
-	uint64_t array, at, code, returned = 0;
-	uint32_t size;
+	uint64_t array, returned = 0;
 	const uint32_t n = traces(v, &array);
-	unsigned best = 0;
+	unsigned best = 0, candidates = 0;
 
 	*offset = 0;
 	if (v->vmstate > 0 && (uint32_t)v->vmstate < n && read_trace(v, pf_luajit_word(v, array + (uint64_t)v->vmstate * 8), t)) {
@@ -370,22 +392,23 @@ static int find_trace(const struct pf_luajit_view *v, struct pf_trace *t, uint64
 		if (pf_trace_in_code(t, ip) || pf_trace_return(v, t, NULL, offset))
 			return 1;
 	}
-	for (uint32_t i = 1; i < n; i++) {
-		at = pf_luajit_word(v, array + (uint64_t)i * 8);
-		code = at ? pf_luajit_word(v, at + v->l->trace_code) : 0;
-		if (code && pf_luajit_read(v, &size, at + v->l->trace_code_size, sizeof size) && ip - code < size && read_trace(v, at, t)) {
-			*offset = ip - code;
-			return 1;
-		}
-	}
 	pf_trace_find_returns(v, &returns);
-	for (uint32_t i = 1; i < n && best != 1; i++) {
+	for (uint32_t i = 1; i < n; i++) {
 		unsigned number;
 
 		if (!read_trace(v, pf_luajit_word(v, array + (uint64_t)i * 8), &candidate))
 			continue;
+		if (pf_trace_in_code(&candidate, ip)) {
+			*t = candidate;
+			*offset = ip - candidate.code;
+			return 1;
+		}
 		number = pf_trace_return(v, &candidate, &returns, &returned);
-		if (!number || (best && number >= best))
+		if (!number)
+			continue;
+		if (candidates++ >= CANDIDATES_MOST || !fits(v, &candidate, base, returned))
+			number += MISFIT;
+		if (best && number >= best)
 			continue;
 		best = number;
 		*t = candidate;
@@ -454,7 +477,7 @@ int pf_luajit_trace(struct pf_luajit_view *v, uint64_t trace_base)
 	struct pf_trace_position at = {.offset = AT_EXIT};
 	struct pf_trace t;
 
-	if (trace_base && find_trace(v, &t, &at.offset)) {
+	if (trace_base && find_trace(v, trace_base, &t, &at.offset)) {
 		at.k = pf_trace_snapshot_at(v, &t, at.offset);
 		at.called = !pf_trace_in_code(&t, v->r->ip);
 		frames(v, &t, at, trace_base);

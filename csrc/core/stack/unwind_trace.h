@@ -98,7 +98,7 @@ struct pf_trace_returns {
 	unsigned n;
 };
 void pf_trace_find_returns(const struct pf_luajit_view *v, struct pf_trace_returns *r);
-/* Has the trace called a function? Returns 0, or the number of the return address in its code, from 1. */
+/* Does a return address lie in the trace's code? Returns 0, or the address's number: the lower, the more reliable. */
 unsigned pf_trace_return(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_trace_returns *r, uint64_t *offset);
 /* The number of the call, from 0, that returns to the byte after this offset, among the n calls between two offsets; n if there seem
  * to be more or less of them. */

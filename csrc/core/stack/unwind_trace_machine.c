@@ -124,7 +124,8 @@ void pf_trace_find_returns(const struct pf_luajit_view *v, struct pf_trace_retur
 	r->n = 0;
 }
 
-/* The return address is the word below the trace's own room on the C stack. */
+/* The return address is the word below the trace's own room on the C stack. The functions that the trace calls overwrite the
+ * stack below the room, but the room may have the return address of an earlier call. So the lowest one is the most reliable. */
 unsigned pf_trace_return(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_trace_returns *r, uint64_t *offset)
 {
 	const uint64_t word = pf_luajit_c_word(v, (PF_LUAJIT_ENTRY_SPACE + t->adjust) / 8);
@@ -133,7 +134,7 @@ unsigned pf_trace_return(const struct pf_luajit_view *v, const struct pf_trace *
 	if (t->adjust % 8 || !pf_trace_in_code(t, word - 1))
 		return 0;
 	*offset = word - 1 - t->code;
-	return 1;
+	return UINT16_MAX + 1 - t->adjust;
 }
 
 enum { EXIT = PF_X86_RAX, EXIT_TRACE = PF_X86_RCX }; /* the registers of the common exit handler that have the numbers */
