@@ -189,14 +189,15 @@ static void push_place(lua_State *L, const struct place *p)
     lua_setfield(L, -2, "last");
 }
 
+static const char *const state_names[PF_STATES] = { "Lua", "C", "GC", "JIT", "outside", "unsampled", "other", "strings" };
+
 static void push_stack(lua_State *L, const struct stack *s)
 {
-    static const char *const states[PF_STATES] = { "Lua", "C", "GC", "JIT", "outside", "unsampled", "other" };
     static const char *const failures[PF_UNWIND_FAILURES] = { NULL, "no thread", "no base", "no pc",
                                                               "no trace", "broken", "unreadable", "deep", "gone", "no state", "long" };
 
     lua_createtable(L, 0, 5);
-    lua_pushstring(L, states[s->state]);
+    lua_pushstring(L, state_names[s->state]);
     lua_setfield(L, -2, "state");
     lua_pushstring(L, failures[s->failed]);
     lua_setfield(L, -2, "failed");
@@ -251,11 +252,11 @@ static int refuse_one(const struct pf_memory *m, void *to, uint64_t address, siz
     return ++r->reads == r->refused ? -EFAULT : r->own->read(r->own, to, address, n);
 }
 
-static __attribute__((noinline)) void look_here(struct pf_unwound *u, const struct pf_memory *m)
+static __attribute__((noinline)) void look_here(struct pf_unwound *u)
 {
     struct pf_registers r = { .sp = (uintptr_t)__builtin_frame_address(0), .ip = (uintptr_t)__builtin_return_address(0) };
 
-    unwind(kit.global, &r, m, u);
+    unwind(kit.global, &r, pf_own_memory(NULL), u);
 }
 
 #if defined LUAJIT_VERSION
@@ -279,7 +280,7 @@ static void imitate_thread(char *room)
 
 /* The same below a number of bytes of the C stack, which are zero but for the imitation of a thread, if there is room for it, and
  * a pointer to that. */
-static __attribute__((noinline)) void look_below(size_t n, struct pf_unwound *u, const struct pf_memory *m)
+static __attribute__((noinline)) void look_below(size_t n, struct pf_unwound *u)
 {
     char room[n + 1] __attribute__((aligned(16)));
 
@@ -291,12 +292,12 @@ static __attribute__((noinline)) void look_below(size_t n, struct pf_unwound *u,
         imitate_thread(imitation);
     }
     __asm__ volatile("" : : "r"(room) : "memory");
-    look_here(u, m);
+    look_here(u);
     __asm__ volatile("" : : "r"(room) : "memory");
 }
 
-/* here([n [, k]]): the stack of the caller, itself innermost, with n bytes of the C stack in use. At 1,024 and more, some of them look
- * like a Lua thread of PUC Lua. Of its `reads` of memory, the k-th one fails. */
+/* here([n]): the stack of the caller, itself innermost, with n bytes of the C stack in use. At 1,024 and more, some of them look
+ * like a Lua thread of PUC Lua. */
 static int kit_here(lua_State *L)
 {
     static struct pf_place places[PF_UNWIND_DEEPEST];
@@ -305,17 +306,14 @@ static int kit_here(lua_State *L)
     struct pf_unwound u = { .found = on_place, .to = &f };
     struct stack s = { .count = 1 };
     const struct pf_memory *m = pf_own_memory(NULL);
-    struct refusing refusing = { .m.read = refuse_one, .own = m, .refused = (unsigned)luaL_optinteger(L, 2, 0) };
 
     __builtin_unwind_init();
-    look_below((size_t)luaL_optinteger(L, 1, 0), &u, &refusing.m);
+    look_below((size_t)luaL_optinteger(L, 1, 0), &u);
     s.state = u.state;
     s.failed = u.failed;
     push_stack(L, &s);
     lua_pushinteger(L, (lua_Integer)u.n);
     lua_setfield(L, -2, "n");
-    lua_pushinteger(L, (lua_Integer)refusing.reads);
-    lua_setfield(L, -2, "reads");
     lua_getfield(L, -1, "places");
     for (unsigned i = 0; i < f.n; i++) {
         size_t n = f.places[i].source_size < NAME - 1 ? f.places[i].source_size : NAME - 1;
@@ -331,6 +329,130 @@ static int kit_here(lua_State *L)
     lua_pop(L, 1);
     return 1;
 }
+
+/* --- refused reads ------------------------------------------------------------------------------------------------------- */
+
+/* A stack, as a hash of its places. */
+struct summary {
+    uint64_t hash;
+    unsigned n;
+    int state, failed;
+};
+
+static struct {
+    unsigned stacks, cut, states[PF_STATES]; /* cut: stacks that are not whole, although no read is refused */
+    unsigned n; /* stacks that changed without a failure */
+    struct {
+        unsigned read, n, of, state;
+        int kept; /* the unwinder kept results */
+    } silent[8];
+} refusals;
+
+static int add_to_hash(void *to, const struct pf_place *p)
+{
+    const uint64_t words[] = { p->kind, (uint32_t)p->linedefined, p->line, p->end, p->function, p->thread };
+    uint64_t *hash = to;
+
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        *hash = (*hash ^ words[i]) * UINT64_C(0x100000001b3);
+    return 0;
+}
+
+static struct summary summarize(const struct pf_registers *r, const struct pf_memory *m, struct pf_trace_seen *walks)
+{
+    struct summary s = { .hash = 0 };
+    struct pf_unwound u = { .found = add_to_hash, .to = &s.hash, .seen = &kit.seen, .walks = walks };
+
+    unwind(kit.global, r, m, &u);
+    s.n = u.n;
+    s.state = u.state;
+    s.failed = u.failed;
+    return s;
+}
+
+static void compare(const struct summary *s, const struct summary *whole, unsigned read, int kept)
+{
+    if (s->failed || (s->hash == whole->hash && s->n == whole->n && s->state == whole->state))
+        return;
+    if (refusals.n < sizeof refusals.silent / sizeof *refusals.silent) {
+        refusals.silent[refusals.n].read = read;
+        refusals.silent[refusals.n].n = s->n;
+        refusals.silent[refusals.n].of = whole->n;
+        refusals.silent[refusals.n].state = (unsigned)whole->state;
+        refusals.silent[refusals.n].kept = kept;
+    }
+    refusals.n++;
+}
+
+/* Unwind a stack; then again for each of its reads, which is refused. */
+static void refuse_each(const struct pf_registers *r, const struct pf_memory *own)
+{
+    struct refusing m = { .m.read = refuse_one, .own = own };
+    struct pf_trace_seen *const walks[] = { NULL, kit.walks };
+    const struct summary whole = summarize(r, own, NULL);
+    struct summary s;
+
+    refusals.stacks++;
+    refusals.states[whole.state]++;
+    refusals.cut += whole.failed != PF_UNWIND_COMPLETE;
+    for (int kept = 0; kept < 2 && whole.failed == PF_UNWIND_COMPLETE; kept++) {
+        m.refused = 0;
+        do {
+            m.refused++;
+            m.reads = 0;
+            s = summarize(r, &m.m, walks[kept]);
+            compare(&s, &whole, m.refused, kept);
+        } while (m.reads >= m.refused);
+        s = summarize(r, own, walks[kept]); /* nothing wrong was kept */
+        s.failed = PF_UNWIND_COMPLETE;
+        compare(&s, &whole, 0, kept);
+    }
+}
+
+static __attribute__((noinline)) void refuse_here(void)
+{
+    struct pf_registers r = { .sp = (uintptr_t)__builtin_frame_address(0), .ip = (uintptr_t)__builtin_return_address(0) };
+
+    refuse_each(&r, pf_own_memory(NULL));
+}
+
+/* A table: stacks, cut, states (how many by state) and silent: descriptions of stacks that changed without a failure */
+static int push_refusals(lua_State *L)
+{
+    lua_createtable(L, 0, 4);
+    lua_pushinteger(L, (lua_Integer)refusals.stacks);
+    lua_setfield(L, -2, "stacks");
+    lua_pushinteger(L, (lua_Integer)refusals.cut);
+    lua_setfield(L, -2, "cut");
+    lua_createtable(L, 0, PF_STATES);
+    for (unsigned i = 0; i < PF_STATES; i++) {
+        lua_pushinteger(L, (lua_Integer)refusals.states[i]);
+        lua_setfield(L, -2, state_names[i]);
+    }
+    lua_setfield(L, -2, "states");
+    lua_createtable(L, 0, 0);
+    for (unsigned i = 0; i < refusals.n && i < sizeof refusals.silent / sizeof *refusals.silent; i++) {
+        lua_pushfstring(L, "read %d: %d of %d frames, state %s%s", (int)refusals.silent[i].read, (int)refusals.silent[i].n,
+                        (int)refusals.silent[i].of, state_names[refusals.silent[i].state],
+                        refusals.silent[i].kept ? ", with kept results" : "");
+        lua_rawseti(L, -2, (int)i + 1);
+    }
+    lua_setfield(L, -2, "silent");
+    return 1;
+}
+
+/* refusals_here(): unwinds the stack of the caller, then again for each read of memory, which is refused. See push_refusals. */
+static int kit_refusals_here(lua_State *L)
+{
+    if (!kit.learned)
+        return luaL_error(L, "learn first");
+    memset(&refusals, 0, sizeof refusals);
+    __builtin_unwind_init();
+    refuse_here();
+    return push_refusals(L);
+}
+
+/* --- samples of a clock --------------------------------------------------------------------------------------------------- */
 
 /* start(ns): unwind this thread after each ns of its CPU time outside the handler, half more or less, as the kernel's timer allows */
 static int kit_start(lua_State *L)
@@ -421,6 +543,7 @@ static struct {
     unsigned n;
     /* Reads of memory without results of earlier steps and with them, and how often the two stacks differed. */
     uint64_t reads, reads_kept, differences;
+    uint64_t count, stride; /* of the machine instructions at which reads are refused */
 } steps;
 
 /* The process's own memory, with the reads counted. */
@@ -482,32 +605,64 @@ static __attribute__((noinline)) void set_trap_flag(uint64_t set)
     __builtin_ia32_writeeflags_u64((flags & ~(uint64_t)TRAP_FLAG) | set);
 }
 
+/* Call the function at the top of n arguments with a trap after each machine instruction. */
+static void call_stepped(lua_State *L, int n, void (*step)(int, siginfo_t *, void *))
+{
+    static char room[65536];
+    const stack_t stack = { .ss_sp = room, .ss_size = sizeof room };
+    struct sigaction a = { .sa_sigaction = step, .sa_flags = SA_SIGINFO | SA_ONSTACK }, before;
+    stack_t stack_before;
+    int status;
+
+    if (!kit.learned)
+        luaL_error(L, "learn first");
+    sigaltstack(&stack, &stack_before);
+    sigaction(SIGTRAP, &a, &before);
+    set_trap_flag(TRAP_FLAG);
+    status = lua_pcall(L, n, 0, 0);
+    set_trap_flag(0);
+    sigaction(SIGTRAP, &before, NULL);
+    sigaltstack(&stack_before, NULL);
+    if (status != 0)
+        lua_error(L);
+}
+
+static void refuse_at_step(int sig, siginfo_t *info, void *context)
+{
+    struct pf_registers r;
+    const int saved = errno;
+
+    (void)sig;
+    (void)info;
+    if (steps.count++ % steps.stride == 0) {
+        pf_own_registers(context, &r);
+        refuse_each(&r, pf_own_memory(context));
+    }
+    errno = saved;
+}
+
+/* refusals(n, fn, ...): calls fn, and after each n machine instructions unwinds the stack as refusals_here does */
+static int kit_refusals(lua_State *L)
+{
+    steps.count = 0;
+    steps.stride = tk_check_count(L, 1);
+    memset(&refusals, 0, sizeof refusals);
+    call_stepped(L, lua_gettop(L) - 2, refuse_at_step);
+    return push_refusals(L);
+}
+
 /* steps(fn, ...): calls fn with a trap after each machine instruction. Returns an array of the runs of equal places: line, linedefined
  * (of the innermost Lua function), state, failed, depth, and their number of instructions, n. Its fields are reads, the reads of memory by an
  * unwinder that keeps nothing; reads_kept, those by one that keeps results; and differences, how often their stacks differed. */
 static int kit_steps(lua_State *L)
 {
-    static char room[65536];
-    const stack_t stack = { .ss_sp = room, .ss_size = sizeof room };
-    struct sigaction a = { .sa_sigaction = on_step, .sa_flags = SA_SIGINFO | SA_ONSTACK }, before;
-    stack_t stack_before;
-    int status;
-
     if (!steps.runs)
         steps.runs = calloc(RUNS, sizeof *steps.runs);
-    if (!steps.runs || !kit.learned)
-        return luaL_error(L, "memory, or learn first");
+    if (!steps.runs)
+        return luaL_error(L, "memory");
     steps.n = 0;
     steps.reads = steps.reads_kept = steps.differences = 0;
-    sigaltstack(&stack, &stack_before);
-    sigaction(SIGTRAP, &a, &before);
-    set_trap_flag(TRAP_FLAG);
-    status = lua_pcall(L, lua_gettop(L) - 1, 0, 0);
-    set_trap_flag(0);
-    sigaction(SIGTRAP, &before, NULL);
-    sigaltstack(&stack_before, NULL);
-    if (status != 0)
-        return lua_error(L);
+    call_stepped(L, lua_gettop(L) - 1, on_step);
     lua_createtable(L, (int)steps.n, 0);
     for (unsigned i = 0; i < steps.n; i++) {
         const struct run *r = &steps.runs[i];
@@ -535,6 +690,11 @@ static int kit_steps(lua_State *L)
     lua_pushnil(L);
     lua_pushliteral(L, "this machine cannot trap each instruction");
     return 2;
+}
+
+static int kit_refusals(lua_State *L)
+{
+    return kit_steps(L);
 }
 #endif
 
@@ -569,7 +729,8 @@ static int kit_walk(lua_State *L)
 
 static const luaL_Reg functions[] = {
     { "learn", kit_learn }, { "here", kit_here }, { "start", kit_start },
-    { "samples", kit_samples }, { "stop", kit_stop }, { "steps", kit_steps }, { "walk", kit_walk }, { NULL, NULL },
+    { "samples", kit_samples }, { "stop", kit_stop }, { "steps", kit_steps }, { "refusals", kit_refusals },
+    { "refusals_here", kit_refusals_here }, { "walk", kit_walk }, { NULL, NULL },
 };
 
 void tk_open_unwind(lua_State *L)

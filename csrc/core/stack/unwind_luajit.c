@@ -150,7 +150,7 @@ static int is_other_link(uint64_t link)
 static int top_below(const struct pf_luajit_view *v, struct top *t, uint64_t base, uint64_t pc)
 {
 	const uint64_t upper = base + (pc & ~(uint64_t)PF_LINK_MASK_P);
-	const uint64_t link = pc < PF_LUAJIT_STACK ? pf_luajit_word(v, upper - PF_LUAJIT_SLOT) : 0;
+	const uint64_t link = pc < PF_LUAJIT_STACK && pf_luajit_is_base(v, upper) ? pf_luajit_word(v, upper - PF_LUAJIT_SLOT) : 0;
 
 	if (!is_other_link(link) || ((link ^ pc) & ~(uint64_t)PF_LINK_MASK_P) != 0)
 		return 0;
@@ -177,7 +177,7 @@ static int top_of_c(const struct pf_luajit_view *v, struct top *t, uint64_t pc)
 static int top_in_vm(const struct pf_luajit_view *v, struct top *t)
 {
 	const uint64_t base = v->r->general[PF_LUAJIT_BASE], pc = pc_register(v), saved = pf_luajit_saved_pc(v, v->cframe);
-	const uint64_t link = base % PF_LUAJIT_SLOT ? 0 : pf_luajit_word(v, base - PF_LUAJIT_SLOT);
+	const uint64_t link = pf_luajit_is_base(v, base) ? pf_luajit_word(v, base - PF_LUAJIT_SLOT) : 0;
 	const int returns = is_other_link(link) && (((link ^ pc) & ~(uint64_t)PF_LINK_MASK_P) == 0 || pc == link - PF_LINK_VARARG);
 	struct pf_luajit_function f;
 	uint64_t outer;
@@ -310,20 +310,26 @@ static void find_moved_stack(struct pf_luajit_view *v)
 {
 	const uint64_t first = pf_luajit_value(v->l->tag_thread, v->thread);
 	struct pf_luajit_function f;
+	uint64_t value;
 
 	if (pf_luajit_word(v, v->low) == first && pf_luajit_tag(pf_luajit_word(v, v->low + 2 * PF_LUAJIT_SLOT)) == v->l->tag_function)
 		return;
 	for (unsigned i = 0; i < v->r->n + v->words_n; i++) {
 		const uint64_t word = register_or_word(v, i), low = word % PAGE ? word : word + v->low % PAGE;
+		const int aligned = low != v->low && low % PF_LUAJIT_SLOT == 0, known = aligned && pf_luajit_guess(v, &value, low, sizeof value);
 		struct pf_luajit_view moved;
 
-		if (low == v->low || low % PF_LUAJIT_SLOT || pf_luajit_word(v, low) != first)
+		if (!aligned || (known && value != first))
 			continue;
 		moved = *v;
 		moved.low = low;
 		moved.base += low - v->low;
 		moved.high += low - v->low;
+		if (!known && !pf_luajit_guess(v, &value, moved.base - 2 * PF_LUAJIT_SLOT, sizeof value))
+			continue;
 		if (pf_luajit_function_at(&moved, moved.base, &f) && has_caller(&moved, moved.base)) {
+			if (!known)
+				pf_luajit_refuse(v);
 			*v = moved;
 			return;
 		}
@@ -426,4 +432,6 @@ void pf_unwind_luajit(const struct pf_luajit_layout *l, uint64_t global, const s
 	unwind(&v);
 	if (memo.constants >= PF_LUAJIT_CONSTANTS)
 		u->failed = PF_UNWIND_LONG;
+	if (memo.refused) /* it may have been taken for another answer */
+		pf_luajit_fail(&v, PF_UNWIND_UNREADABLE);
 }

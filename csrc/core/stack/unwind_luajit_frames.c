@@ -100,10 +100,9 @@ int pf_luajit_function(const struct pf_luajit_view *v, uint64_t value, struct pf
 int pf_luajit_function_at(const struct pf_luajit_view *v, uint64_t base, struct pf_luajit_function *f)
 {
 	struct pf_trace_reads *reads = pf_luajit_note_whole(v, PF_READ_FRAME, base);
-	const int inside = base % PF_LUAJIT_SLOT == 0 && base >= v->low + 2 * PF_LUAJIT_SLOT && base <= v->high;
 	uint64_t value;
 
-	return pf_luajit_noted(v, reads, inside && pf_luajit_read(v, &value, base - 2 * PF_LUAJIT_SLOT, sizeof value) &&
+	return pf_luajit_noted(v, reads, pf_luajit_is_base(v, base) && pf_luajit_read(v, &value, base - 2 * PF_LUAJIT_SLOT, sizeof value) &&
 						 pf_luajit_function(v, value, f));
 }
 
@@ -291,9 +290,18 @@ static void thread_frames(struct pf_luajit_view *v, uint64_t base, uint64_t pc, 
 int pf_luajit_is_thread(const struct pf_luajit_view *v, uint64_t thread)
 {
 	unsigned char type;
+	uint64_t global;
+	int has_type, has_global;
 
-	return thread % 8 == 0 && pf_luajit_read(v, &type, thread + v->l->object_type, 1) && type == v->l->type_thread &&
-	       pf_luajit_word(v, thread + v->l->thread_global) == v->global;
+	if (thread % 8)
+		return 0;
+	has_type = pf_luajit_guess(v, &type, thread + v->l->object_type, 1);
+	if (has_type && type != v->l->type_thread)
+		return 0;
+	has_global = pf_luajit_guess(v, &global, thread + v->l->thread_global, sizeof global);
+	if (has_type != has_global && (has_type || global == v->global))
+		pf_luajit_refuse(v);
+	return has_type && has_global && global == v->global;
 }
 
 uint64_t pf_luajit_cframe(const struct pf_luajit_view *v, uint64_t thread)
@@ -324,6 +332,18 @@ static int is_cframe(const struct pf_luajit_view *v, uint64_t at, uint64_t threa
 	return pf_may_be_thread(v->global, v->r->sp, thread) && pf_luajit_is_thread(v, thread) && pf_luajit_cframe(v, thread) == at;
 }
 
+/* Read words of the C stack up to the first one that cannot be read. Returns how many there are. */
+static size_t read_stack(const struct pf_luajit_view *v, uint64_t *words, uint64_t at, size_t n)
+{
+	size_t got = 0;
+
+	if (pf_luajit_guess(v, words, at, n * sizeof *words))
+		return n;
+	while (got < n && pf_luajit_guess(v, words + got, at + got * sizeof *words, sizeof *words))
+		got++;
+	return got;
+}
+
 int pf_luajit_find_above(struct pf_luajit_view *v, uint64_t from)
 {
 	const unsigned a = v->l->cframe_thread / 8, b = v->l->cframe_previous / 8;
@@ -333,11 +353,17 @@ int pf_luajit_find_above(struct pf_luajit_view *v, uint64_t from)
 	if (a >= CFRAME_WORDS || b >= CFRAME_WORDS)
 		return 0;
 	for (uint64_t at = from; at < from + RESUMER_WORDS * sizeof *words; at += CHUNK * sizeof *words) {
-		const size_t n = end && end - at < sizeof words ? (size_t)(end - at) : sizeof words;
+		size_t n, got;
 
-		if ((end && at >= end) || !pf_luajit_read(v, words, at, n))
+		if (end && at >= end)
 			return 0;
-		memset((char *)words + n, 0, sizeof words - n);
+		n = (end && end - at < sizeof words ? (size_t)(end - at) : sizeof words) / sizeof *words;
+		got = read_stack(v, words, at, n);
+		if (got < n && end)
+			pf_luajit_refuse(v);
+		if (got == 0)
+			return 0;
+		memset(words + got, 0, sizeof words - got * sizeof *words);
 		for (unsigned k = 0; k < CHUNK; k++)
 			if (words[k + a] && is_cframe(v, at + k * sizeof *words, words[k + a], words[k + b])) {
 				pf_luajit_look_at(v, words[k + a], at + k * sizeof *words);

@@ -67,6 +67,7 @@ struct pf_luajit_memo {
 	/* Notes of what is read, for a result that is kept. NULL: none are made */
 	struct pf_trace_reads *reads;
 	int marked; /* marks of lines were found in the machine code, so the result depends on the offset in it */
+	int refused; /* memory that belongs to the stack could not be read */
 };
 
 /* Kinds of reads: plain bytes, or a structure of which only some fields count. */
@@ -137,14 +138,30 @@ static inline int pf_luajit_is_address(uint64_t at)
 	return at >> 16 && !(at >> PF_LUAJIT_ADDRESS_BITS);
 }
 
-/* These reads return 0 if the memory cannot be read. */
-static inline int pf_luajit_read(const struct pf_luajit_view *v, void *to, uint64_t at, size_t n)
+/* These reads return 0 if the memory cannot be read. After a refused read the stack counts as one that may not be whole, so the caller
+ * may take it for any other answer. The address that pf_luajit_guess reads is only a guess, and often that of no memory: the caller calls
+ * pf_luajit_refuse if all else says that the guess is right. */
+static inline void pf_luajit_refuse(const struct pf_luajit_view *v)
+{
+	v->memo->refused = 1;
+}
+
+static inline int pf_luajit_guess(const struct pf_luajit_view *v, void *to, uint64_t at, size_t n)
 {
 	if (!pf_luajit_is_address(at))
 		return 0;
 	if (v->memo->reads)
 		pf_luajit_note(v, PF_READ_BYTES, at, n);
 	return v->m->read(v->m, to, at, n) == 0;
+}
+
+static inline int pf_luajit_read(const struct pf_luajit_view *v, void *to, uint64_t at, size_t n)
+{
+	const int got = pf_luajit_guess(v, to, at, n);
+
+	if (!got && pf_luajit_is_address(at))
+		pf_luajit_refuse(v);
+	return got;
 }
 
 static inline uint64_t pf_luajit_word(const struct pf_luajit_view *v, uint64_t at)
@@ -163,6 +180,12 @@ static inline uint64_t pf_luajit_c_word(const struct pf_luajit_view *v, uint32_t
 	if (i < v->words_n)
 		return v->words[i];
 	return at >= v->r->sp ? pf_luajit_word(v, at) : 0;
+}
+
+/* Can this address be the base of a frame? */
+static inline int pf_luajit_is_base(const struct pf_luajit_view *v, uint64_t at)
+{
+	return at % PF_LUAJIT_SLOT == 0 && at >= v->low + 2 * PF_LUAJIT_SLOT && at <= v->high;
 }
 
 /* Find the function at an address; and the function that a value refers to. */

@@ -64,13 +64,21 @@ int pf_trace_read_numbered(const struct pf_luajit_view *v, uint32_t number, stru
 uint64_t pf_luajit_replaced(const struct pf_luajit_view *v, uint64_t pc)
 {
 	unsigned char type;
+	uint64_t start;
+	int has_type;
 
 	if (!pc || !v->l->traces)
 		return 0;
 	pc -= PF_LUAJIT_INSTRUCTION + v->l->trace_start_ins;
-	if (!pf_luajit_read(v, &type, pc + v->l->object_type, 1) || type != v->l->type_trace)
+	has_type = pf_luajit_guess(v, &type, pc + v->l->object_type, 1);
+	if (has_type && type != v->l->type_trace)
 		return 0;
-	return pf_luajit_word(v, pc + v->l->trace_start) + PF_LUAJIT_INSTRUCTION;
+	if (!pf_luajit_guess(v, &start, pc + v->l->trace_start, sizeof start)) {
+		if (has_type)
+			pf_luajit_refuse(v);
+		return 0;
+	}
+	return start + PF_LUAJIT_INSTRUCTION; /* without its type, the caller still sees whether the address is one of the function */
 }
 
 /* --- snapshots ------------------------------------------------------------------------------------------------------ */

@@ -5,7 +5,6 @@
 
 #if defined(__aarch64__)
 enum { LINK = 30 }; /* the register that has the return address of a call */
-enum { FRAME_WORDS = 192 }; /* the words where return addresses are looked for: a trace's own frame has up to 130 */
 
 int pf_trace_is_mark(const unsigned char *code)
 {
@@ -37,20 +36,20 @@ static unsigned call_size(const unsigned char *code, uint64_t left)
 void pf_trace_find_returns(const struct pf_luajit_view *v, struct pf_trace_returns *r)
 {
 	r->n = 0;
-	for (unsigned i = 0; i <= FRAME_WORDS && r->n < sizeof r->at / sizeof *r->at; i++) {
+	for (unsigned i = 0; i <= PF_TRACE_FRAME_WORDS; i++) {
 		const uint64_t word = i ? pf_luajit_c_word(v, i - 1) : v->r->general[LINK];
-		uint32_t call;
 
-		if (word % sizeof call == 0 && pf_luajit_read(v, &call, word - sizeof call, sizeof call) && is_call(call))
+		if (word && word % PF_TRACE_OFFSET == 0)
 			r->at[r->n++] = word;
 	}
 }
 
 unsigned pf_trace_return(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_trace_returns *r, uint64_t *offset)
 {
-	(void)v;
+	uint32_t call;
+
 	for (unsigned i = 0; r && i < r->n; i++)
-		if (pf_trace_in_code(t, r->at[i] - 1)) {
+		if (pf_trace_in_code(t, r->at[i] - 1) && pf_luajit_read(v, &call, r->at[i] - sizeof call, sizeof call) && is_call(call)) {
 			*offset = r->at[i] - 1 - t->code;
 			return i + 1;
 		}

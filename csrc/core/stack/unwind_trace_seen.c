@@ -289,7 +289,7 @@ void pf_trace_keep(const struct pf_luajit_view *v, const struct pf_trace *t, uin
 	unsigned i;
 
 	v->memo->reads = NULL;
-	if (!notes || notes->lost || notes->bytes > BYTES_MOST)
+	if (!notes || notes->lost || notes->bytes > BYTES_MOST || v->memo->refused)
 		return;
 	trace = hash_of_trace(t);
 	r = results_of(v, trace, from);

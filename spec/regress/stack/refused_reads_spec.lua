@@ -1,31 +1,107 @@
 -- The story: a stack of LuaJIT ended early, and was not counted as cut, if an instruction that had called a function, or the base
--- of the running one, could not be read: the address was 0 then, which was taken for the bottom of the stack.
+-- of the running one, could not be read: the address was 0 then, which was taken for the bottom of the stack. Later it lacked its
+-- two innermost frames: the running function could not be read, and a word that an earlier call had left on the C stack was
+-- taken for the address from which the Lua stack had moved. Now a refused read counts as a failure, wherever the unwinder makes
+-- it. But words of the C stack may be addresses of no memory at all: their reads may be refused in a whole stack.
 local kit = require "testkit"
+
+local jit = rawget(_G, "jit")
+
+local TEXT = [[
+local function add(a, b) return a + b end
+local function make(i) return { i, add(i, 1) } end
+local function tail(i) return make(i) end
+return function(n)
+  local s, t = 0, {}
+  for i = 1, n do
+    t[i % 8] = tail(i)
+    s = add(s, #t[i % 8])
+    if i % 5 == 0 then s = s - select("#", i, s) end
+  end
+  return s
+end]]
+
+local function new() return assert(loadstring(TEXT, "=refused"))() end
+
+local function check(found, why)
+  if not found then return pending(why) end
+  assert.same({}, found.silent)
+  assert.is_true(found.cut <= found.stacks / 50, found.cut)
+  return found.states
+end
 
 describe("a stack of which a read of memory fails", function()
   -- The unwinder of PUC Lua leaves out one call that cannot be read, since it may be beginning or ending.
-  before_each(function() requires { registers = true, lua = "luajit" } end)
-
-  it("is whole, or the failure is known", function()
+  before_each(function()
+    requires { registers = true, lua = "luajit" }
+    jit.flush()
     assert(kit.unwind.learn())
-    local refused
-    local function inner() local sample = kit.unwind.here(0, refused) return sample end
-    local function outer() local ok, sample = pcall(inner) return ok and sample end
-    local function middle(...) local sample = outer() return sample, ... end
-    local function look(k)
-      refused = k
-      local sample = middle(1, 2)
-      return sample
-    end
-    local whole, silent = look(0), {}
-    assert.is_nil(whole.failed)
-    assert.is_true(whole.reads > 10 and whole.n > 10)
-    for k = 1, whole.reads do
-      local sample = look(k)
-      if sample.n < whole.n and not sample.failed then
-        silent[#silent + 1] = ("%d: %d of %d"):format(k, sample.n, whole.n)
+  end)
+
+  describe("while a C function runs, is the same or its failure is known:", function()
+    local function inner() local found = kit.unwind.refusals_here() return found end
+    local function outer() local _, found = pcall(inner) return found end
+    local function middle(...) local found = outer() return found, ... end
+
+    it("of the main thread", function() check(middle(1, 2)) end)
+
+    it("of a coroutine", function() check(coroutine.wrap(middle)(1, 2)) end)
+
+    it("of a function that compiled code has called", function()
+      local found
+      for i = 1, 200 do
+        found = middle(i)
+        if #found.silent > 0 then break end
       end
-    end
-    assert.same({}, silent)
+      check(found)
+    end)
+  end)
+
+  describe("is the same or its failure is known, at any machine instruction of", function()
+    -- The sanitizers' functions take too long one instruction at a time.
+    before_each(function()
+      requires { nosan = true, nostress = true }
+      for k = 1, 20 do -- other traces
+        assert(loadstring(("local s = 0 for i = 1, 200 do s = s + i * %d end return s"):format(k)))()
+      end
+    end)
+    after_each(function() collectgarbage "restart" end)
+
+    it("compiled code", function()
+      local run = new()
+      run(5000)
+      collectgarbage "stop"
+      local states = check(kit.unwind.refusals(61, run, 200))
+      assert.is_true(not states or states.Lua > 100)
+    end)
+
+    it("compiled code in a coroutine", function()
+      local run = new()
+      run(5000)
+      check(kit.unwind.refusals(61, coroutine.wrap(run), 100))
+    end)
+
+    it("the collector, which compiled code calls", function()
+      local run = new()
+      run(5000)
+      local pause = collectgarbage("setpause", 0) -- it begins anew at once
+      collectgarbage()
+      local found, why = kit.unwind.refusals(509, run, 300)
+      collectgarbage("setpause", pause)
+      local states = check(found, why)
+      assert.is_true(not states or states.GC > 10)
+    end)
+
+    it("the interpreter and the compiler, while a trace begins and is recorded", function()
+      local run = new()
+      local states = check(kit.unwind.refusals(509, run, 80))
+      assert.is_true(not states or (states.Lua > 10 and states.JIT > 10))
+    end)
+
+    it("the interpreter", function()
+      local run = new()
+      jit.off(run, true)
+      check(kit.unwind.refusals(61, run, 60))
+    end)
   end)
 end)
