@@ -3,6 +3,7 @@
  *   unwind_luajit.c         the running thread, its innermost function and the instruction
  *   unwind_luajit_frames.c  functions, the frames of a thread, and the threads that resumed it
  *   unwind_trace.c          compiled code: the trace, its snapshot, and the functions that are compiled into it
+ *   unwind_trace_functions.c  the functions that are compiled into a trace
  *   unwind_trace_lines.c    the lines to which a stretch of compiled code belongs
  *   unwind_trace_walk.c     walks along the bytecode for which compiled code stands
  *   unwind_trace_loops.c    the loops that a stretch of compiled code goes round
