@@ -18,6 +18,7 @@
 	FILE(base_memo, "perf.base.memo", "lua/perf/base/memo.lua") \
 	FILE(base_mistake, "perf.base.mistake", "lua/perf/base/mistake.lua") \
 	FILE(base_suggest, "perf.base.suggest", "lua/perf/base/suggest.lua") \
+	FILE(base_table_text, "perf.base.table_text", "lua/perf/base/table_text.lua") \
 	FILE(base_utf8, "perf.base.utf8", "lua/perf/base/utf8.lua") \
 	FILE(counts, "perf.counts", "lua/perf/counts/init.lua") \
 	FILE(counts_arithmetic, "perf.counts.arithmetic", "lua/perf/counts/arithmetic.lua") \
@@ -54,14 +55,30 @@ static int l_search(lua_State *L)
 	return 0;
 }
 
-/* core.add_searcher(root): adds the searcher to package.searchers (package.loaders in Lua 5.1), unless it is there already. */
+/* core.add_searcher([root]): adds the searcher to package.searchers (package.loaders in Lua 5.1), unless it is there already. The first
+ * call in a Lua state makes it, with a root; later calls need none. */
 static int l_add_searcher(lua_State *L)
 {
+	static const char key;
 	int n;
 
-	luaL_checkstring(L, 1);
+	lua_settop(L, 1);
+	lua_pushlightuserdata(L, (void *)&key);
+	lua_rawget(L, LUA_REGISTRYINDEX);
+	if (lua_isnil(L, -1)) {
+		luaL_checkstring(L, 1);
+		lua_pushlightuserdata(L, (void *)&key);
+		lua_pushvalue(L, 1);
+		lua_pushcclosure(L, l_search, 1);
+		lua_rawset(L, LUA_REGISTRYINDEX);
+		lua_pushlightuserdata(L, (void *)&key);
+		lua_rawget(L, LUA_REGISTRYINDEX);
+	}
+	lua_replace(L, 1);
 	lua_settop(L, 1);
 	lua_getglobal(L, "package");
+	if (!lua_istable(L, -1))
+		return 0;
 	lua_getfield(L, -1, LUA_VERSION_NUM == 501 ? "loaders" : "searchers");
 	if (!lua_istable(L, -1))
 		return 0;
@@ -73,7 +90,6 @@ static int l_add_searcher(lua_State *L)
 		lua_pop(L, 1);
 	}
 	lua_pushvalue(L, 1);
-	lua_pushcclosure(L, l_search, 1);
 	lua_rawseti(L, -2, n + 1);
 	return 0;
 }

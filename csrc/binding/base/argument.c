@@ -22,11 +22,18 @@ void pb_check_options(lua_State *L, int i, const char *method)
 	lua_pop(L, 2);
 }
 
-void pb_push_hint(lua_State *L, const char *name)
+void pb_push_module(lua_State *L, const char *name)
 {
 	lua_getglobal(L, "require");
-	lua_pushliteral(L, "perf.base.suggest");
+	lua_pushliteral(L, "perf.base.late");
 	lua_call(L, 1, 1);
+	lua_pushstring(L, name);
+	lua_call(L, 1, 1);
+}
+
+void pb_push_hint(lua_State *L, const char *name)
+{
+	pb_push_module(L, "perf.base.suggest");
 	lua_getfield(L, -1, "hint");
 	lua_pushstring(L, name);
 	lua_pushvalue(L, -4);

@@ -217,9 +217,7 @@ static int l_index(lua_State *L)
 /* The string that upvalue 1 names: a function of the module perf.record. */
 static int l_in_lua(lua_State *L)
 {
-	lua_getglobal(L, "require");
-	lua_pushliteral(L, "perf.record");
-	lua_call(L, 1, 1);
+	pb_push_module(L, "perf.record");
 	lua_pushvalue(L, lua_upvalueindex(1));
 	lua_gettable(L, -2);
 	lua_insert(L, 1);

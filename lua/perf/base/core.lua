@@ -2,8 +2,9 @@
 local found, core = pcall(require, "perf.core")
 if found then
   -- The modules that are built in have the names of their files, by which errors and profiles recognize this library.
-  local debug = package.loaded.debug -- a program may have removed the library
-  core.add_searcher(debug and debug.getinfo(1, "S").source:match "^(@.*)perf/base/core%.lua$" or "@")
+  local debug = package.loaded.debug -- a program may have removed the library, or this function
+  local getinfo = debug and debug.getinfo
+  core.add_searcher(getinfo and getinfo(1, "S").source:match "^(@.*)perf/base/core%.lua$" or "@")
   return core
 end
 local message = tostring(core)

@@ -27,9 +27,10 @@ return function(module)
   local ok, result = pcall(require, module)
   local full
   if not ok and is_missing(result) then
+    require "perf.base.core".add_searcher() -- the program may have replaced the table of searchers
     full = reclaim.make_room()
     clear_marks()
-    if not full then ok, result = pcall(require, module) end
+    ok, result = pcall(require, module)
   end
   if ok then return result end
   clear_marks()

@@ -8,10 +8,11 @@ local pairs_of = require "perf.base.pairs"
 
 local M = {}
 
-local debug = package.loaded.debug -- a program may have removed the library; then errors have no position
+-- A program may have removed the library debug, or this function: then errors have no position.
+local getinfo = package.loaded.debug and package.loaded.debug.getinfo
 
 -- The directory above the library's own files, which are in perf/, resty/perf.lua and resty/perf/.
-local root = debug and (debug.getinfo(1, "S").source or ""):match "^(@.*)perf/base/mistake%.lua$"
+local root = getinfo and (getinfo(1, "S").source or ""):match "^(@.*)perf/base/mistake%.lua$"
 
 local function is_ours(source)
   return source:sub(1, #root) == root and (source:find("^perf/", #root + 1) or source:find("^resty/perf[./]", #root + 1))
@@ -20,8 +21,8 @@ end
 -- Whether the function at a level of the stack is Lua code that is not part of this library. The level is as for debug.getinfo
 -- in the caller.
 function M.is_outside(level)
-  if not debug then return true end
-  local info = debug.getinfo(level + 1, "S")
+  if not getinfo then return true end
+  local info = getinfo(level + 1, "S")
   return info ~= nil and info.what ~= "C" and not (root and is_ours(info.source))
 end
 
@@ -54,7 +55,7 @@ end
 local function call_site()
   local level, where, name, method, func = 3, "", nil, false, nil
   while root do
-    local info = debug.getinfo(level, "Slnf")
+    local info = getinfo(level, "Slnf")
     if not info then break end
     if is_ours(info.source) then
       name, method, func = name_of(info), info.namewhat == "method", info.func

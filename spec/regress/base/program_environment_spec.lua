@@ -40,13 +40,26 @@ describe("a program", function()
       io.write "done"]])
   end)
 
-  it("may have removed the library debug: then errors have no position", function()
-    assert.equal("false\tbad argument", run [[
-      debug, package.loaded.debug = nil, nil
+  -- `require "perf"` called debug.getinfo, which a program may have removed alone.
+  for what, code in pairs { ["the library debug"] = "debug, package.loaded.debug = nil, nil",
+    ["debug.getinfo"] = "debug.getinfo = nil" } do
+    it("may have removed " .. what .. ": then errors have no position", function()
+      assert.equal("false\tbad argument", run(code .. [[
+
+        local perf = require "perf"
+        assert(tostring(perf.measure(function() end)):find "elapsed")
+        local ok, message = pcall(perf.measure, 0)
+        io.write(tostring(ok), "\t", (message:match "^bad argument"))]]))
+    end)
+  end
+
+  it("may remove debug.getinfo later", function()
+    assert.equal("bad argument", run [[
       local perf = require "perf"
-      assert(tostring(perf.measure(function() end)):find "elapsed")
-      local ok, message = pcall(perf.measure, 0)
-      io.write(tostring(ok), "\t", (message:match "^bad argument"))]])
+      pcall(perf.measure, 0)
+      debug.getinfo = nil
+      local _, message = pcall(perf.measure, 0)
+      io.write((message:match "bad argument"))]])
   end)
 
   it("may clear package.loaded.perf", function()

@@ -1,12 +1,17 @@
 -- The story: the methods of Counts, and the text of results and of mistakes, are loaded when a program first uses them. After a
 -- chroot, with another package.path, or without a free descriptor, a program measured but could not read its Counts: "module
 -- 'perf.counts' not found", or "a part of lua-perf cannot be loaded". A mistake was shown without its position. These modules are
--- also built into perf.core.
+-- also built into perf.core. But the text of an Event's fields was not; and a program that replaced the table of searchers
+-- removed the one that finds what is built in.
 local kit = require "testkit"
 
 -- Each way makes it impossible to load a module from its file.
 local WAYS = {
   ["another package.path"] = "package.path, package.cpath = '/nonexistent/?.lua', ''",
+  ["another package.path and searchers"] = [[
+    package.path, package.cpath = "/nonexistent/?.lua", ""
+    local key = package.searchers and "searchers" or "loaders"
+    package[key] = { package[key][1], package[key][2] }]],
   ["no free descriptor"] = [[
     local taken, limit = kit.fds(), 0
     while taken[limit] do limit = limit + 1 end
@@ -42,6 +47,7 @@ local USES = {
     ":%d+: bad argument #1 to 'json' %(Counts expected, got number%)$" },
   { "a misspelt name", "", "return select(2, pcall(function() return perf.mesure end))",
     ":%d+: perf has no 'mesure'; did you mean 'measure'%?$" },
+  { "the fields of an Event", "local ev = perf.open(attr)", "return tostring(ev:attr())", "sample_period" },
   { "the end of a region", "local region = perf.start(); touch()", "return tostring(region:stop())", "page%-faults" },
   { "records of an Event", "local ev = perf.open(attr); ev:map { pages = 8 }; ev:measure(touch)",
     "local record; for r in ev:records() do record = record or r end; return record", "page%-faults: sample " },
