@@ -210,11 +210,36 @@ static int kit_ask_below(lua_State *L)
     return 1;
 }
 
+/*
+ * syscalls_above(n, hides): n system calls. If hides is true, a page of LuaJIT's stack below cannot be read meanwhile: one that has
+ * nothing else, and not the frames of the innermost functions.
+ */
+static int kit_syscalls_above(lua_State *L)
+{
+    enum { BASE = 4, TOP, END, LOW }; /* words of LuaJIT's lua_State */
+    const uintptr_t *const words = (const void *)L;
+    const uintptr_t size = (uintptr_t)sysconf(_SC_PAGESIZE), page = (words[LOW] + size - 1) & ~(size - 1);
+    const size_t n = tk_check_count(L, 1);
+
+    if (lua_toboolean(L, 2)) {
+        if (words[LOW] > words[BASE] || words[BASE] > words[TOP] || words[TOP] > words[END] || page + 2 * size > words[BASE])
+            return luaL_error(L, "the stack is too small");
+        if (mprotect((void *)page, size, PROT_NONE) < 0)
+            return tk_refused(L, "mprotect", errno);
+    }
+    tk_syscalls(n);
+    if (lua_toboolean(L, 2))
+        mprotect((void *)page, size, PROT_READ | PROT_WRITE);
+    return 0;
+}
+
 static const luaL_Reg functions[] = {
     { "region", kit_region },         { "handle_faults", kit_handle_faults }, { "fault", kit_fault },
     { "send_fault", kit_send_fault }, { "block_faults", kit_block_faults },   { "alternate_stack", kit_alternate_stack },
     { "signal_frame", kit_signal_frame },
-    { "touch_below", kit_touch_below }, { "ask_below", kit_ask_below }, { NULL, NULL },
+    { "touch_below", kit_touch_below }, { "ask_below", kit_ask_below },
+    { "syscalls_above", kit_syscalls_above },
+    { NULL, NULL },
 };
 
 void tk_open_faults(lua_State *L)

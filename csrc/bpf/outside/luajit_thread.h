@@ -144,6 +144,7 @@ __noinline int put_link(__u64 address, __u64 link)
 {
 	struct scratch *s = scratch();
 	__u64 at, caller = address - (link & ~7ULL), pc = link;
+	__u32 slot;
 
 	if (!s)
 		return 0;
@@ -151,7 +152,7 @@ __noinline int put_link(__u64 address, __u64 link)
 		pc = word_at(address - 8);
 	else if (link & LINK_MASK)
 		return 0;
-	if (was_seen(s, pc))
+	if (find_seen(s, pc, &slot))
 		return 0;
 	if (pc == link) {
 		at = put(PF_PIECE_FUNCTION, link - 4, 4);
@@ -160,6 +161,8 @@ __noinline int put_link(__u64 address, __u64 link)
 	caller = word_at(caller);
 	if (caller >> TAG_SHIFT == layout.tag_function)
 		put_luajit_lines(s, put_luajit_function(object_of(caller)), pc, 0);
+	else
+		s->seen[slot & (SEEN - 1)].epoch = 0; /* it cannot be read here; a later frame may have the same pc */
 	return 0;
 }
 
@@ -270,17 +273,63 @@ __noinline int find_base(void)
 	return 0;
 }
 
+static __always_inline int is_readable(__u64 address)
+{
+	__u64 word;
+
+	return !bpf_probe_read_user(&word, sizeof word, (void *)address);
+}
+
+static long each_page_below(__u32 i, void *from)
+{
+	struct scratch *s = scratch();
+	const __u64 below = *(__u64 *)from - 8;
+
+	if (!s || below < s->address || !is_readable(below))
+		return 1;
+	*(__u64 *)from = below & ~(PAGE - 1ULL);
+	return 0;
+}
+
+/* Copy the pages of a Lua stack that can be read, from the one that has the innermost frame to the next one below that cannot: this
+ * program cannot wait for a page that is not in memory, and a forked child has few pages of its own at first. The stack then ends at
+ * that page, and counts as cut. The process is not asked for the page later, when other functions may be on it. */
+static __noinline __u64 put_readable(__u64 end)
+{
+	struct scratch *s = scratch();
+	__u64 from;
+
+	if (!s || s->s.flags & PF_SNAPSHOT_FULL || s->top - s->address >= end - s->address)
+		return 0;
+	from = ((s->top - 8) | (PAGE - 1)) + 1; /* the page that has the link of the frame */
+	if (from >= end || !is_readable(from))
+		end = from < end ? from : end;
+	from = end;
+	bpf_loop(PF_SNAPSHOT_PIECE / PAGE + 2, each_page_below, &from, 0);
+	if (from < s->address)
+		from = s->address;
+	s->address = from;
+	return from < end ? put(PF_PIECE_CHANGES, from, end - from) : 0;
+}
+
 /* Copy slots of a Lua stack, and the functions in them. */
 static __noinline void put_slots(__u64 address, __u64 size)
 {
 	struct scratch *s = scratch();
-	__u64 at = put(PF_PIECE_CHANGES, address, size);
+	__u64 at;
 
-	if (!s || !at)
+	if (!s)
+		return;
+	s->address = address;
+	at = put(PF_PIECE_CHANGES, address, size);
+	if (!at) {
+		s->unkeyed = 1;
+		at = put_readable(address + size);
+	}
+	if (!at)
 		return;
 	s->from = at;
-	s->address = address;
-	s->n = size / 8;
+	s->n = number_of(s, at - sizeof(struct pf_piece), 8) / 8;
 	s->stacks[s->stacks_n++ & (PF_SNAPSHOT_THREADS - 1)] = at;
 	s->slot = 0;
 	bpf_loop(s->n, each_frame, NULL, 0);

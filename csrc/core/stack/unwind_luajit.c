@@ -314,6 +314,9 @@ static void find_moved_stack(struct pf_luajit_view *v)
 
 	if (pf_luajit_word(v, v->low) == first && pf_luajit_tag(pf_luajit_word(v, v->low + 2 * PF_LUAJIT_SLOT)) == v->l->tag_function)
 		return;
+	/* Of another process's stack, the page of the outermost frame may be missing. */
+	if (!pf_luajit_guess(v, &value, v->low, sizeof value) && pf_luajit_function_at(v, v->base, &f) && has_caller(v, v->base))
+		return;
 	for (unsigned i = 0; i < v->r->n + v->words_n; i++) {
 		const uint64_t word = register_or_word(v, i), low = word % PAGE ? word : word + v->low % PAGE;
 		const int aligned = low != v->low && low % PF_LUAJIT_SLOT == 0, known = aligned && pf_luajit_guess(v, &value, low, sizeof value);
