@@ -81,7 +81,10 @@ function M.step(snapshot, edge, i)
     return object_key(snapshot, number), true
   end
   if label == "value" then return "[" .. tostring(number) .. "]", true end
-  if label == "content" then return snapshot:object(holder) == "upvalue" and "" or "content", false end
+  if label == "content" then
+    local kind = snapshot:object(holder)
+    return kind == "upvalue" and "" or kind == "thread" and "open upvalue" or "content", false
+  end
   if label == "upvalue" then return upvalue(snapshot, holder, number), false end
   if label == "local" then
     local of = fields(number)

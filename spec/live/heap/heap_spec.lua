@@ -288,6 +288,26 @@ describe("a snapshot of the heap", function()
     assert.is_nil(h)
   end)
 
+  -- The story: Lua 5.4's threads hold their open upvalues, and the holders of a local variable that a function uses had the
+  -- line "(main thread) > content", which no page explained.
+  it("names what holds a local variable that is also an upvalue", function()
+    coroutine.wrap(function()
+      local mine = {}
+      local function uses() return mine end
+      local known = { ["> local mine (*)"] = 0, ["> local uses (*) > upvalue mine (*)"] = 0, ["> open upvalue"] = 0 }
+      for _, path in ipairs(take():who(mine).holders) do
+        path = path:gsub("^%(running coroutine%) ", ""):gsub("%(.-:%d+%)", "(*)")
+        if not path:find "^> stack slot %d+$" then
+          assert.is_truthy(known[path], path)
+          known[path] = known[path] + 1
+        end
+      end
+      assert.equal(1, known["> local mine (*)"])
+      assert.equal(1, known["> local uses (*) > upvalue mine (*)"] + known["> open upvalue"])
+      assert.is_truthy(uses)
+    end)()
+  end)
+
   it("follows a chain of many objects, and cycles", function()
     -- On a stack of its own: an unused slot of this one could still refer to an object in the middle.
     local first, last = coroutine.wrap(function()
