@@ -145,7 +145,7 @@ summary() { # interpreter seconds
     total_pass=$((total_pass + pass)) total_fail=$((total_fail + fail)) total_skip=$((total_skip + skip))
 }
 
-# The MiB of memory that the processes may use: the machine's, or less if a cgroup limits it.
+# Print how many MiB of memory the processes may use: those of the machine, or fewer if a cgroup limits them.
 memory() {
     local least kind path group bytes
     least=$(($(sed -n 's/^MemTotal: *\([0-9]*\) kB$/\1/p' /proc/meminfo) << 10))

@@ -1,6 +1,7 @@
-/* Modules in Lua that this library also has built in: what a program needs to use the objects that it has (to read and print its
- * results, and to learn of its mistakes). They are loaded when they are first used. Their files cannot be read then after a chroot,
- * while no descriptor is free, or after the program has changed package.path: so Lua is given the built-in text. */
+/* Lua modules that are also built into this library: those that a program needs to read and print its results and
+ * records, and for the messages about its mistakes. They are loaded at their first use. Their files cannot be read then
+ * if the program has called chroot, has no free descriptor, or has changed package.path. So a searcher loads the text
+ * that is built in. */
 #include <string.h>
 
 #include "binding/base/binding.h"
@@ -34,8 +35,8 @@
 #define EMBED(name, module, path) PB_EMBED(lua_##name, path)
 FILES(EMBED)
 
-/* A searcher, which comes after those of Lua. Upvalue 1: what precedes the path in the name of a chunk, so that the name is that of the
- * module's file. */
+/* A searcher, which comes after those of Lua. Upvalue 1: the text before "perf/" in the library's chunk names, so that
+ * the chunk has the name that it would have if it were loaded from its file. */
 static int l_search(lua_State *L)
 {
 #define ENTRY(name, module, path) {module, path, pb_file_lua_##name, pb_file_lua_##name##_end},

@@ -1,9 +1,9 @@
---- Objects of known sizes and lifetimes, and profilers that start and stop among them at random. Each Profile must have
--- the bytes of exactly those objects that its profiler has seen and that must be in it.
+--- A model of objects with known sizes and lifetimes. Profilers of allocations and of the heap start and stop at random while
+-- the objects are made and dropped. Each Profile must have the bytes of exactly the objects that the model expects in it.
 --
 --     collectgarbage "stop" -- the model knows all collections
 --     local play = require("spec.support.lifetimes").new(seed)
---     play(100) -- steps; raises an error if a Profile is wrong
+--     play(100) -- does 100 steps; raises an error if a Profile is wrong
 --     collectgarbage "restart"
 local perf = require "perf"
 local profiling = require "spec.support.profiling"
@@ -17,7 +17,7 @@ local next_line, place = profiling.next_line, profiling.place
 local interpreters = { ["(JIT compiler)"] = true, ["(garbage collector)"] = true, ["(string table)"] = true }
 
 local line, serial = {}, 0
-local slots = {} -- luacheck: ignore 241 -- holds the objects
+local slots = {} -- luacheck: ignore 241 -- keeps the objects alive
 local sub = string.sub
 
 -- No two parts of it are the same, so that each text is a new string.
@@ -44,7 +44,7 @@ for name, maker in pairs(makers) do
 end
 table.sort(names)
 
--- The interpreter's stack becomes larger here, and not on the line of a maker. A collection makes it smaller again.
+-- Grows the interpreter's stack, so that it does not grow on the line of a maker. A collection shrinks it again.
 local function deepen(n) return n > 0 and 1 + deepen(n - 1) or 0 end
 
 local function make(name, i)
@@ -81,7 +81,7 @@ end
 local function measure_all()
   local sizes, last = {}
   local compiles = jit and jit.status()
-  if compiles then -- its own blocks would be counted
+  if compiles then -- the compiler's own blocks would be counted
     jit.off()
     jit.flush()
   end
@@ -109,7 +109,7 @@ local function found_in(prof)
   return own, interpreter
 end
 
---- A function that returns random numbers from 1 to n, the same ones for each seed on all interpreters.
+--- Returns a function of n that returns random numbers from 1 to n: for each seed, the same ones on all interpreters.
 function lifetimes.random(seed)
   return function(n)
     seed = seed * 16807 % 2147483647
@@ -117,7 +117,8 @@ function lifetimes.random(seed)
   end
 end
 
---- A function that does so many steps, the same ones for each seed. It returns how many bytes all Profiles had so far.
+--- Returns a function that does a number of random steps, the same ones for each seed. The function returns how many bytes all
+-- Profiles had so far.
 function lifetimes.new(seed)
   local sizes
   local objects = {} -- the object of each slot
@@ -152,7 +153,7 @@ function lifetimes.new(seed)
     end
     for _, name in ipairs(names) do
       local is, should = own[name] or 0, want[name] or 0
-      -- A line's first blocks may be allocated while it is being compiled.
+      -- On LuaJIT, some blocks of a line may be shown as the interpreter's own.
       if is > should or is + (jit and interpreter[name] or 0) < should then
         error(("%s, survived %d, %s: %s of %s bytes of %s\n%s\n%s"):format(q.event, q.survived, what, is, should, name,
           table.concat(log, " "), profiling.text(prof)), 0)
@@ -215,7 +216,7 @@ function lifetimes.new(seed)
     if q.made then q.started, q.made = serial, {} end
   end
 
-  -- A profiler that runs is collected as garbage.
+  -- A running profiler becomes garbage and is collected.
   function steps.abandon(q, k)
     if not q.running then return end
     fresh(k)

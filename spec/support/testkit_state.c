@@ -109,7 +109,8 @@ static lua_State **check_beside(lua_State *L)
     return &beside[i];
 }
 
-/* beside(i, code): as state(code), in the i-th state beside this one. It is opened if it is not there, and stays. */
+/* beside(i, code): as state(code), but in the i-th state beside this one, which is opened at its first use and stays
+ * open. */
 static int kit_beside(lua_State *L)
 {
     lua_State **state = check_beside(L);
@@ -125,7 +126,7 @@ static int kit_beside(lua_State *L)
     return push_result(L, &r);
 }
 
-/* close_beside(i): closes the i-th state. Returns whether it was there. */
+/* close_beside(i): closes the i-th state. Returns whether it was open. */
 static int kit_close_beside(lua_State *L)
 {
     lua_State **state = check_beside(L);

@@ -344,7 +344,7 @@ static struct {
     unsigned n; /* stacks that changed without a failure */
     struct {
         unsigned read, n, of, state;
-        int kept; /* the unwinder kept results */
+        int kept; /* whether the unwinder keeps results */
     } silent[8];
 } refusals;
 
@@ -384,7 +384,7 @@ static void compare(const struct summary *s, const struct summary *whole, unsign
     refusals.n++;
 }
 
-/* Unwind a stack; then again for each of its reads, which is refused. */
+/* Unwind a stack. Then unwind it again for each of its reads of memory, with that read refused. */
 static void refuse_each(const struct pf_registers *r, const struct pf_memory *own)
 {
     struct refusing m = { .m.read = refuse_one, .own = own };
@@ -403,7 +403,7 @@ static void refuse_each(const struct pf_registers *r, const struct pf_memory *ow
             s = summarize(r, &m.m, walks[kept]);
             compare(&s, &whole, m.refused, kept);
         } while (m.reads >= m.refused);
-        s = summarize(r, own, walks[kept]); /* nothing wrong was kept */
+        s = summarize(r, own, walks[kept]); /* the refusals left no wrong result */
         s.failed = PF_UNWIND_COMPLETE;
         compare(&s, &whole, 0, kept);
     }
@@ -441,7 +441,8 @@ static int push_refusals(lua_State *L)
     return 1;
 }
 
-/* refusals_here(): unwinds the stack of the caller, then again for each read of memory, which is refused. See push_refusals. */
+/* refusals_here(): unwinds the stack of the caller, then again for each read of memory, with that read refused. See
+ * push_refusals. */
 static int kit_refusals_here(lua_State *L)
 {
     if (!kit.learned)
@@ -605,7 +606,7 @@ static __attribute__((noinline)) void set_trap_flag(uint64_t set)
     __builtin_ia32_writeeflags_u64((flags & ~(uint64_t)TRAP_FLAG) | set);
 }
 
-/* Call the function at the top of n arguments with a trap after each machine instruction. */
+/* Call the function below the n arguments at the top of the Lua stack, with a trap after each machine instruction. */
 static void call_stepped(lua_State *L, int n, void (*step)(int, siginfo_t *, void *))
 {
     static char room[65536];
@@ -641,7 +642,7 @@ static void refuse_at_step(int sig, siginfo_t *info, void *context)
     errno = saved;
 }
 
-/* refusals(n, fn, ...): calls fn, and after each n machine instructions unwinds the stack as refusals_here does */
+/* refusals(n, fn, ...): calls fn, and at every n-th machine instruction unwinds the stack as refusals_here does. */
 static int kit_refusals(lua_State *L)
 {
     steps.count = 0;

@@ -36,7 +36,7 @@ const char *pb_check_path(lua_State *L, int i);
  * puts functions by the method's name: each returns what is wrong with its argument, or nil. */
 #define PB_MISTAKES "perf.mistakes"
 void pb_check_options(lua_State *L, int i, const char *method);
-/* Push a module in Lua, which is loaded when it is first used. */
+/* Push a Lua module, which is loaded at its first use. */
 void pb_push_module(lua_State *L, const char *name);
 /* Replace the array of names on top of the stack by the end of a message about an unknown name, "; did you mean ...?" or "", which
  * perf.base.suggest returns. */

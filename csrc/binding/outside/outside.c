@@ -66,9 +66,9 @@ static int map(lua_State *L, const char *name)
 	return fd;
 }
 
-/* core.collector(maps, size, cpus, alone, native): a Collector that reads the maps of the BPF program, which stay open; or nil, message,
- * code. maps: their descriptors by name; size: the ring's bytes; cpus: how many values an entry of a map by CPU has; alone: a coroutine is
- * shown without its resumers; native: with native frames. */
+/* core.collector(maps, size, cpus, alone, native): a Collector that reads the maps of the BPF program, which stay open;
+ * or nil, message, code. maps: their descriptors by name; size: the ring's bytes; cpus: how many values an entry of a
+ * per-CPU map has; alone: a coroutine is shown without its resumers; native: with native frames. */
 static int l_collector(lua_State *L)
 {
 	const struct pf_snapshot_maps maps = {.ring = map(L, "ring"), .processes = map(L, "processes"), .known = map(L, "known"),

@@ -52,7 +52,7 @@ struct sched_switch {
 
 enum { ENDED = 0x30 }; /* EXIT_DEAD and EXIT_ZOMBIE: the thread never runs again */
 
-/* The threads that have left their CPU, until the ring has their return. */
+/* The threads that have left their CPU. Each stays in the map until its return is in the ring. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
@@ -324,12 +324,14 @@ static __always_inline void set_process(struct scratch *s, struct pf_snapshot_pr
 	s->urgent = s->process.young;
 }
 
-/* Write the return of a thread into the ring. Without room there, it is tried again when the thread leaves its CPU the next time. */
+/* Write the return of a thread into the ring. Returns 0 if there is no room: leave() tries again when the thread next
+ * leaves its CPU. */
 static __always_inline int write_return(__u32 thread, const struct pf_switched_out *left)
 {
 	struct pf_switched_in in = {.thread = thread, .off = left->off};
 
-	/* The reader would preempt the thread that has just returned, whose switch would be the next sample, without end. */
+	/* The reader is not woken: it would preempt the thread that has just returned, and that switch would be the
+	 * next sample, and so on without end. */
 	if (bpf_ringbuf_output(&ring, &in, sizeof in, BPF_RB_NO_WAKEUP))
 		return 0;
 	bpf_map_delete_elem(&switches, &thread);

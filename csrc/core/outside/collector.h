@@ -126,8 +126,8 @@ struct pf_collector {
 	uint64_t ns; /* the time that the thread took for them */
 };
 
-/* The maps stay open until the end; cpus: how many values an entry of a map by CPU has. Returns 0 or -errno; call pf_collector_free after
- * either. */
+/* The maps stay open until the end; cpus: how many values an entry of a per-CPU map has. Returns 0 or -errno; call
+ * pf_collector_free after either. */
 int pf_collector_init(struct pf_collector *c, const struct pf_interpreter *i, const struct pf_snapshot_maps *maps, size_t ring_size,
 		      unsigned cpus);
 void pf_collector_free(struct pf_collector *c); /* idempotent; stops it */
@@ -139,7 +139,7 @@ int pf_collector_attach(struct pf_collector *c, pid_t pid, const struct pf_searc
  *
  * Set a value in a map of the BPF program, or delete it (NULL). Returns 0 or -errno. */
 int pf_collector_tell(int map, const void *key, const void *value);
-/* Copy a value out of a map, or the values of all CPUs out of a map by CPU. Returns 0 or -errno. */
+/* Copy a value out of a map, or the values of all CPUs out of a per-CPU map. Returns 0 or -errno. */
 int pf_collector_ask(int map, const void *key, void *value);
 /* The record of a process, a new one if it has none; NULL without memory. */
 struct pf_target *pf_target_of(struct pf_collector *c, pid_t pid);
@@ -179,8 +179,8 @@ int pf_counted_has(struct pf_collector *c, const struct pf_snapshot_head *s);
 /* If many keys have found no room, begin the next generation. Later, when all samples of the last one have been read, give up its keys. */
 void pf_keys_renew(struct pf_collector *c);
 
-/* off_cpu.c: a thread leaves its CPU; a thread returns; a pause or the stop at this time by CLOCK_MONOTONIC, with the time so far of
- * those that are off their CPU. */
+/* off_cpu.c: a thread leaves its CPU; a thread returns; at a pause or the stop, add the time so far of the threads that
+ * are off their CPU. now: the time of the pause or the stop, by CLOCK_MONOTONIC. */
 void pf_off_cpu_add(struct pf_collector *c, const struct pf_snapshot_head *s, uint32_t node);
 void pf_off_cpu_return(struct pf_collector *c, const struct pf_switched_in *in);
 void pf_off_cpu_so_far(struct pf_collector *c, uint64_t now);

@@ -65,7 +65,7 @@ void pf_off_cpu_so_far(struct pf_collector *c, uint64_t now)
 		struct pf_switched_out out;
 		uint64_t off;
 
-		/* If the program no longer has it, the ring has its return. */
+		/* If the BPF program's map no longer has the thread, its return is in the ring. */
 		if (!o->time || pf_collector_ask(c->maps.switches, &o->thread, &out) < 0 || out.time != o->time)
 			continue;
 		off = out.off ? out.off : now > o->time ? now - o->time : 0;

@@ -94,7 +94,8 @@ struct pf_switched_in {
 	pf_u32 thread, pad;
 };
 
-/* When a thread left its CPU. If it has returned, but the ring had no room for its struct pf_switched_in: how long it was off. */
+/* A thread that has left its CPU: the time when it left; off: how long it was off its CPU, if it has returned and the
+ * ring had no room for its struct pf_switched_in; else 0. */
 struct pf_switched_out {
 	pf_u64 time, off;
 };

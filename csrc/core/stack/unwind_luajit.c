@@ -365,10 +365,10 @@ static int starts_trace(const struct pf_luajit_view *v)
 	return v->vmstate == PF_LUAJIT_INTERPRETER && pf_luajit_cframe_of(v, v->cframe, v->base) != v->cframe;
 }
 
-/* Does LuaJIT make an object of the program while vmstate is one of the compiler's? While it records a trace, the interpreter runs
- * the instructions, and the compiler's frame is not on the C stack then. While it leaves a trace, it makes the objects that compiled
- * code has put off. Then the compiler may start another trace. It may need a longer array of traces for that, which is not the
- * program's. */
+/* Does LuaJIT make an object of the program, although vmstate says that it leaves a trace or compiles? While a trace is
+ * recorded, the interpreter still runs the instructions, and while it does, the compiler has no frame on the C stack.
+ * While a trace is left, LuaJIT makes the objects that compiled code has put off. Then the compiler may start another
+ * trace. It may need a longer array of traces for that, which is not the program's. */
 static int makes_objects(const struct pf_luajit_view *v)
 {
 	if (!v->u->allocates || v->vmstate > PF_LUAJIT_EXIT)
@@ -435,6 +435,6 @@ void pf_unwind_luajit(const struct pf_luajit_layout *l, uint64_t global, const s
 	unwind(&v);
 	if (memo.constants >= PF_LUAJIT_CONSTANTS)
 		u->failed = PF_UNWIND_LONG;
-	if (memo.refused) /* it may have been taken for another answer */
+	if (memo.refused) /* the result of a refused read may have been taken for a value in memory */
 		pf_luajit_fail(&v, PF_UNWIND_UNREADABLE);
 }

@@ -332,7 +332,7 @@ static int is_cframe(const struct pf_luajit_view *v, uint64_t at, uint64_t threa
 	return pf_may_be_thread(v->global, v->r->sp, thread) && pf_luajit_is_thread(v, thread) && pf_luajit_cframe(v, thread) == at;
 }
 
-/* Read words of the C stack up to the first one that cannot be read. Returns how many there are. */
+/* Read n words of the C stack, or those before the first one that cannot be read. Returns how many were read. */
 static size_t read_stack(const struct pf_luajit_view *v, uint64_t *words, uint64_t at, size_t n)
 {
 	size_t got = 0;

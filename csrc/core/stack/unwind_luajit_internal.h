@@ -2,8 +2,8 @@
  *
  *   unwind_luajit.c         the running thread, its innermost function and the instruction
  *   unwind_luajit_frames.c  functions, the frames of a thread, and the threads that resumed it
- *   unwind_trace.c          compiled code: the trace, its snapshot, and the functions that are compiled into it
- *   unwind_trace_functions.c  the functions that are compiled into a trace
+ *   unwind_trace.c          compiled code: the trace, its snapshot, and the frames that the snapshot describes
+ *   unwind_trace_functions.c  the functions that are compiled into a trace, and the sizes of their frames
  *   unwind_trace_lines.c    the lines to which a stretch of compiled code belongs
  *   unwind_trace_walk.c     walks along the bytecode for which compiled code stands
  *   unwind_trace_loops.c    the loops that a stretch of compiled code goes round
@@ -139,9 +139,10 @@ static inline int pf_luajit_is_address(uint64_t at)
 	return at >> 16 && !(at >> PF_LUAJIT_ADDRESS_BITS);
 }
 
-/* These reads return 0 if the memory cannot be read. After a refused read the stack counts as one that may not be whole, so the caller
- * may take it for any other answer. The address that pf_luajit_guess reads is only a guess, and often that of no memory: the caller calls
- * pf_luajit_refuse if all else says that the guess is right. */
+/* These reads return 0 if the memory cannot be read. pf_luajit_read and pf_luajit_word note such a failure, and the
+ * stack then counts as one that may not be whole; so a caller need not distinguish the failure from another value.
+ * pf_luajit_guess notes nothing, since its address is only a guess, at which there is often no memory. If everything
+ * else says that the guess is right, its caller calls pf_luajit_refuse. */
 static inline void pf_luajit_refuse(const struct pf_luajit_view *v)
 {
 	v->memo->refused = 1;

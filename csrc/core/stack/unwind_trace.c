@@ -76,7 +76,8 @@ uint64_t pf_luajit_replaced(const struct pf_luajit_view *v, uint64_t pc)
 			pf_luajit_refuse(v);
 		return 0;
 	}
-	return start + PF_LUAJIT_INSTRUCTION; /* without its type, the caller still sees whether the address is one of the function */
+	/* If the type could not be read, the callers still check whether the function contains this address. */
+	return start + PF_LUAJIT_INSTRUCTION;
 }
 
 /* --- snapshots ------------------------------------------------------------------------------------------------------ */
@@ -296,8 +297,8 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, struct pf
 	pf_luajit_frames(v, base, pc, NULL);
 }
 
-/* The code at an offset lies between two snapshots. Does the frame in memory have the outermost function of one of them? They
- * have different ones if the code returns to a caller. */
+/* The code at an offset lies between two snapshots. Is the function of the frame in memory the outermost function of
+ * one of them? The two snapshots have different outermost functions if the code between them returns to a caller. */
 static int fits(const struct pf_luajit_view *v, const struct pf_trace *t, uint64_t base, uint64_t offset)
 {
 	const uint32_t k = pf_trace_snapshot_at(v, t, offset);
@@ -317,11 +318,12 @@ static int fits(const struct pf_luajit_view *v, const struct pf_trace *t, uint64
 	return 0;
 }
 
-/* Find the trace whose code runs; else the one that has called a function. A trace that vmstate names is the first candidate. An earlier
- * call of another trace may have left its return address on the C stack, so a trace that fits the frame in memory is preferred. */
+/* Find the trace whose code runs; else the one that has called a function. A trace that vmstate names is the first
+ * candidate. The C stack may still have the return address of an earlier call by another trace, so a trace that fits
+ * the frame in memory is preferred. */
 static int find_trace(const struct pf_luajit_view *v, uint64_t base, struct pf_trace *t, uint64_t *offset)
 {
-	enum { CANDIDATES_MOST = 32, MISFIT = 1 << 17 }; /* MISFIT exceeds the number of every return address */
+	enum { CANDIDATES_MOST = 32, MISFIT = 1 << 17 }; /* MISFIT is greater than the number of any return address */
 	const uint64_t ip = v->r->ip;
 	struct pf_trace candidate;
 	struct pf_trace_returns returns;

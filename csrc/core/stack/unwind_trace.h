@@ -92,8 +92,9 @@ static inline int pf_trace_in_code(const struct pf_trace *t, uint64_t ip)
 
 /* Is this a test of the byte at a register and a distance, and a jump to an exit if it is not 0? */
 int pf_trace_is_mark(const unsigned char *code);
-/* Words that may be return addresses of functions that compiled code has called. They are looked for in a register and in so many words
- * of the C stack, of which a trace's own frame has up to 130. */
+/* Words that may be the return addresses of functions that compiled code has called. On arm64 they are found in the
+ * link register and in this many words of the C stack; a trace's own frame has up to 130 words. On x86-64 there are
+ * none. */
 enum { PF_TRACE_FRAME_WORDS = 192 };
 struct pf_trace_returns {
 	uint64_t at[1 + PF_TRACE_FRAME_WORDS];

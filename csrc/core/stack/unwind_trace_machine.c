@@ -123,8 +123,9 @@ void pf_trace_find_returns(const struct pf_luajit_view *v, struct pf_trace_retur
 	r->n = 0;
 }
 
-/* The return address is the word below the trace's own room on the C stack. The functions that the trace calls overwrite the
- * stack below the room, but the room may have the return address of an earlier call. So the lowest one is the most reliable. */
+/* The return address is the word below the trace's own frame on the C stack. The functions that the trace calls
+ * overwrite the stack below this frame, but within it there may still be the return address of an earlier call by
+ * another trace. So the return address that is lowest on the stack is the most reliable one. */
 unsigned pf_trace_return(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_trace_returns *r, uint64_t *offset)
 {
 	const uint64_t word = pf_luajit_c_word(v, (PF_LUAJIT_ENTRY_SPACE + t->adjust) / 8);

@@ -1,8 +1,8 @@
 -- Loads perf.core, the part in C. If it was built for another Lua, the error says so; the loader's own message does not.
 local found, core = pcall(require, "perf.core")
 if found then
-  -- The modules that are built in have the names of their files, by which errors and profiles recognize this library.
-  local debug = package.loaded.debug -- a program may have removed the library, or this function
+  -- The chunks of modules that are built in have the names of the files, by which errors and profiles recognize this library.
+  local debug = package.loaded.debug -- a program may have removed the debug library, or getinfo alone
   local getinfo = debug and debug.getinfo
   core.add_searcher(getinfo and getinfo(1, "S").source:match "^(@.*)perf/base/core%.lua$" or "@")
   return core

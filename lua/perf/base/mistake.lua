@@ -8,7 +8,7 @@ local pairs_of = require "perf.base.pairs"
 
 local M = {}
 
--- A program may have removed the library debug, or this function: then errors have no position.
+-- A program may have removed the debug library, or getinfo alone: then errors have no position.
 local getinfo = package.loaded.debug and package.loaded.debug.getinfo
 
 -- The directory above the library's own files, which are in perf/, resty/perf.lua and resty/perf/.

@@ -12,7 +12,7 @@ local CALLS = { "read", "ioctl", "mmap", "munmap" } -- the calls that core.watch
 
 local kinds -- id -> {calls, whether at their exit}
 
--- Returns a table like `kinds`; or nil, message, code if it cannot be read for lack of a descriptor or of memory.
+-- Returns a table like `kinds`; or nil, message, code if an id cannot be read for lack of a descriptor or of memory.
 local function ids()
   local tracefs = late "perf.kernel.tracefs".here
   local found = {}
@@ -39,8 +39,8 @@ local function is_set(v) return v ~= nil and v ~= false and v ~= 0 end
 -- take the last descriptor.
 -- @tab attr its attr
 -- @tab opts `pid`, `cpu` and `cgroup`, as for `perf.open`
--- @return an argument for `note`, or false if there is nothing to watch, also because the event does not count the calling thread
--- on any CPU; or nil, message, code
+-- @return these calls, as an argument for `note`; or false if there is nothing to watch: the tracepoint counts none of these
+-- calls, or the event does not count the calling thread on any CPU; or nil, message, code
 function M.kind(attr, opts)
   local pid = opts.pid or 0
   if (pid ~= 0 and pid ~= select(2, core.pid())) or (opts.cpu or -1) ~= -1 or opts.cgroup ~= nil then return false end

@@ -3,7 +3,7 @@ local reclaim = require "perf.base.reclaim"
 
 local files = {}
 
--- The errors for lack of a descriptor or of memory, by number and by name: what they hide may be there.
+-- The errors for lack of a descriptor or of memory, by number and by name. After one of them, the file or directory may exist.
 files.lack = { [12] = "ENOMEM", [23] = "ENFILE", [24] = "EMFILE", ENOMEM = "ENOMEM", ENFILE = "ENFILE", EMFILE = "EMFILE" }
 
 -- Whether text can be one component of a path, so that it cannot name a file outside of the directory.

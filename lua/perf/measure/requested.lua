@@ -4,7 +4,7 @@ local errors = require "perf.base.errors"
 local lists = require "perf.measure.open_list"
 local names = require "perf.names"
 local pairs_of = require "perf.base.pairs"
-require "perf.counts" -- a measurement of allocations or system calls does not count its loading
+require "perf.counts" -- loaded now, so that no measurement of allocations or system calls counts its loading
 
 local M = {}
 

@@ -89,7 +89,7 @@ end
 -- may be added.
 local names_of_ids, read_at = {}, nil
 
--- Returns {group, name}, or nil if there is none; or nil, message, code if the tree cannot be read now.
+-- Returns {group, name}, or nil if no tracepoint has this id; or nil, message, code if tracefs cannot be read now.
 local function name_of_id(root, id)
   local now = os.time()
   if not names_of_ids[id] and now ~= read_at then

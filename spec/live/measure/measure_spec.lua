@@ -456,7 +456,7 @@ describe("perf.measure", function()
     local function fn(x) sum = sum + x return x end
     perf.measure("page-faults", fn, 1)
     jit.flush()
-    jit.opt.start "hotloop=56" -- the default, which resets the counters that loops share: one may be at 60,000
+    jit.opt.start "hotloop=56" -- the default. This resets the counters that loops share; one may be at 60,000
     jit.attach(watch, "trace")
     for i = 1, 500 do
       local c, r = perf.measure("page-faults", fn, i)

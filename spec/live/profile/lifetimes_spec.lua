@@ -4,7 +4,7 @@
 local kit = require "testkit"
 local lifetimes = require "spec.support.lifetimes"
 
-describe("profiles of objects whose lifetimes are known", function()
+describe("a profile of allocations or of the heap", function()
   before_each(function()
     requires { registers = true, nostress = true }
     collectgarbage "stop"
@@ -12,12 +12,12 @@ describe("profiles of objects whose lifetimes are known", function()
   after_each(function() collectgarbage "restart" end)
 
   for _, seed in ipairs { 3, 7 } do
-    it("have just those that they must have, with seed " .. seed, function()
+    it("has exactly the objects that the model expects, with seed " .. seed, function()
       assert(lifetimes.new(seed)(80) > 20000)
     end)
   end
 
-  it("have just those also in states that close in any order, while profilers run in them", function()
+  it("has exactly these objects also in states that close in any order, while profilers run in them", function()
     local STATES, seed, opened, random = 4, 0, {}, lifetimes.random(7)
     local function close(i)
       opened[i] = nil

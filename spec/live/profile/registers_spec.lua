@@ -89,8 +89,8 @@ describe("a profile of registers", function()
         requires { lua = "luajit", registers = true, nostress = true }
         local first, last = allocating_lines(a[2])
         local run = assert(loadstring(a[2], "=program"))
-        -- With other options, a trace may be left in each round. It may call the collector in place of another trace, and does
-        -- not have that trace's lines.
+        -- With other options, compiled code may leave a trace in each iteration. That trace may call the collector in place of
+        -- the trace that allocates, whose lines it does not have.
         local prof = compiled.by_default(function()
           if not marked then run() end
           return perf.profile({ freq = 4000 }, run)

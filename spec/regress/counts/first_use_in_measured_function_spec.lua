@@ -1,5 +1,5 @@
--- The story: the methods of Counts are loaded at their first use. A measurement whose function was the first that read Counts
--- counted that: 100 KB of lua-alloc-bytes, and the system calls that open and read the files.
+-- The story: the methods of Counts are loaded at their first use. If the measured function was the first to read Counts, the
+-- measurement counted the loading: 100 KB of lua-alloc-bytes, and the system calls that open and read the files.
 local kit = require "testkit"
 
 local STATE = [[
@@ -14,9 +14,9 @@ local STATE = [[
   return first[1].value .. " " .. second[1].value
 ]]
 
-describe("a measured function that is the first to read Counts", function()
+describe("a measurement of a function that is the first to read Counts", function()
   for _, event in ipairs { "lua-alloc-bytes", "syscalls:sys_enter_read", "syscalls:sys_exit_openat" } do
-    it("does not count their loading: " .. event, function()
+    it("does not count the loading of their methods: " .. event, function()
       requires { perf_open = true, tracepoint = event:match ":" and event }
       local ok, text = kit.state(STATE:format(event, event))
       assert.is_true(ok, text)

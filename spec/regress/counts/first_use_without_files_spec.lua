@@ -34,7 +34,7 @@ local STATE = [[
   return tostring(result)
 ]]
 
-local MEASURED = "local c = perf.measure(touch); perf.release()" -- so that no idle list can be closed for a descriptor
+local MEASURED = "local c = perf.measure(touch); perf.release()" -- so no idle list can be closed to free a descriptor
 
 local USES = {
   { "an index", MEASURED, "return c['page-faults'] == c:totable().counts['page-faults']", "^true$" },

@@ -41,7 +41,7 @@ local function sleepers_and_floods()
   return ("%d"):format(sum)
 end
 
-it("a profile so far has no time off the CPU of threads that have returned", function()
+it("a profile so far has no time off the CPU after a thread's return", function()
   outside.requires { tracepoint = "sched:sched_switch" }
   local child = assert(kit.start(sleepers_and_floods))
   local p = assert(perf.profiler { pid = child:pid(), event = "context-switches", native = true })

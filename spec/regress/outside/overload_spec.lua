@@ -76,7 +76,7 @@ describe("a profile of another process that reads its samples late", function()
 
   -- The story: if the ring was full when a thread returned to its CPU, the profiler did not learn of it, and counted the
   -- thread as off its CPU until the stop.
-  it("has the time off the CPU of threads that return while there is no room", function()
+  it("has the time off the CPU of threads that return while the ring is full", function()
     requires { tracepoint = "sched:sched_switch" }
     local WAITERS = 60
     local text, times = profile_while_stopped({ event = "context-switches" }, function(prof)
@@ -101,7 +101,7 @@ describe("a profile of another process that reads its samples late", function()
           repeat until host.status(waiters[i]:pid()).State:find "^S"
         end
         local asleep = clock()
-        -- Large samples fill the ring, then small ones, those of a program without Lua.
+        -- First large samples fill the ring, then small ones: those of programs without Lua.
         kit.sleeps(10000, 1)
         util.execute "i=0; while [ $i -lt 200 ]; do i=$((i + 1)); (exit); done"
         shortest = clock() - asleep

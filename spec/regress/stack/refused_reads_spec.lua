@@ -1,8 +1,9 @@
--- The story: a stack of LuaJIT ended early, and was not counted as cut, if an instruction that had called a function, or the base
--- of the running one, could not be read: the address was 0 then, which was taken for the bottom of the stack. Later it lacked its
--- two innermost frames: the running function could not be read, and a word that an earlier call had left on the C stack was
--- taken for the address from which the Lua stack had moved. Now a refused read counts as a failure, wherever the unwinder makes
--- it. But words of the C stack may be addresses of no memory at all: their reads may be refused in a whole stack.
+-- The story: a stack of LuaJIT ended early, and was not counted as cut, if an instruction that had called a function, or the
+-- base of the running one, could not be read: the address was 0 then, which was taken for the bottom of the stack. Later, a
+-- stack lacked its two innermost frames: the running function could not be read, and a word that an earlier call had left on
+-- the C stack was taken for the address from which the Lua stack had moved. Now a refused read counts as a failure, wherever
+-- the unwinder makes it. But there may be no memory at an address that the unwinder takes from the C stack as a guess. A stack
+-- may be whole although such a read is refused.
 local kit = require "testkit"
 
 local jit = rawget(_G, "jit")
@@ -30,7 +31,7 @@ local function check(found, why)
   return found.states
 end
 
-describe("a stack of which a read of memory fails", function()
+describe("a stack, after a refused read of memory,", function()
   -- The unwinder of PUC Lua leaves out one call that cannot be read, since it may be beginning or ending.
   before_each(function()
     requires { registers = true, lua = "luajit" }
@@ -38,16 +39,16 @@ describe("a stack of which a read of memory fails", function()
     assert(kit.unwind.learn())
   end)
 
-  describe("while a C function runs, is the same or its failure is known:", function()
+  describe("is the same or has a failure, while a C function runs:", function()
     local function inner() local found = kit.unwind.refusals_here() return found end
     local function outer() local _, found = pcall(inner) return found end
     local function middle(...) local found = outer() return found, ... end
 
-    it("of the main thread", function() check(middle(1, 2)) end)
+    it("in the main thread", function() check(middle(1, 2)) end)
 
-    it("of a coroutine", function() check(coroutine.wrap(middle)(1, 2)) end)
+    it("in a coroutine", function() check(coroutine.wrap(middle)(1, 2)) end)
 
-    it("of a function that compiled code has called", function()
+    it("called by compiled code", function()
       local found
       for i = 1, 200 do
         found = middle(i)
@@ -57,8 +58,8 @@ describe("a stack of which a read of memory fails", function()
     end)
   end)
 
-  describe("is the same or its failure is known, at any machine instruction of", function()
-    -- The sanitizers' functions take too long one instruction at a time.
+  describe("is the same or has a failure, at machine instructions of", function()
+    -- The sanitizers' functions take too long when each instruction is trapped.
     before_each(function()
       requires { nosan = true, nostress = true }
       for k = 1, 20 do -- other traces
@@ -84,7 +85,7 @@ describe("a stack of which a read of memory fails", function()
     it("the collector, which compiled code calls", function()
       local run = new()
       run(5000)
-      local pause = collectgarbage("setpause", 0) -- it begins anew at once
+      local pause = collectgarbage("setpause", 0) -- the next collection begins at once
       collectgarbage()
       local found, why = kit.unwind.refusals(509, run, 300)
       collectgarbage("setpause", pause)

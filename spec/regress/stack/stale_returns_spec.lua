@@ -1,14 +1,14 @@
 -- The story: a compiled loop called a function that makes a table, and called the collector. The profile showed the collector on
 -- a line without an allocation. The unwinder finds the trace that has called the collector by its return address on the C stack.
--- Each trace has a room there, and the address is below the room. The function had also been compiled alone, as a trace with a
--- smaller room. The last run of that trace, before the loop began, had left its return address in the loop's room. So both traces
--- seemed to have called the collector, and the unwinder took the first one.
+-- Each trace has a frame there, and the address is below the frame. The function had also been compiled alone, as a trace with a
+-- smaller frame. The last run of that trace, before the loop began, had left its return address within the
+-- frame of the loop's trace. So both traces seemed to have called the collector, and the unwinder took the first one.
 local page_fault = require "spec.support.page_fault"
 local perf = require "perf"
 local profiling = require "spec.support.profiling"
 
 -- The loop's trace expects the function of the loop's first run. With another function, the trace calls the collector and is left
--- at once, so it writes nothing into its room.
+-- at once, so it writes nothing into its frame.
 local TEXT = [[
 local function new()
 return function(i)
