@@ -9,7 +9,8 @@ local outside = {}
 --- Checks the needs of the machine, and further ones, as `requires` does.
 function outside.requires(more)
   requires(copy({ ext = { "bpf", "outside" }, bpf = true, perf_open = true, registers = true }, more))
-  kit.settle_after_forks(false) -- children alone are counted; and with each one that ends, all others would get a copy of all pages
+  -- Children alone are counted. And with each one that ends, all others would get a copy of all pages of this process.
+  kit.settle_after_forks(false)
 end
 
 --- A script of the shell that ends when the processes of its arguments have used some CPU time, 0.1 s or more each. A time of the

@@ -26,8 +26,7 @@ it("programs that run for a short time are profiled by Lua line", function()
       for _ = 1, 10 do os.execute(command) end
     end)
     local text = profiling.text(prof)
-    assert.is_true(prof.total >= 1e9, text)
-    assert.is_true(profiling.under(prof, "work") > 0.5e9, text)
+    assert.is_true(profiling.under(prof, "work") > 0.5e9, text) -- each program uses 0.1 s, in Lua and before
   end)
 end)
 
