@@ -57,7 +57,7 @@ static int l_search(lua_State *L)
 }
 
 /* core.add_searcher([root]): adds the searcher to package.searchers (package.loaders in Lua 5.1), unless it is there already. The first
- * call in a Lua state makes it, with a root; later calls need none. */
+ * call in a Lua state makes the searcher, with a root; later calls need none. */
 static int l_add_searcher(lua_State *L)
 {
 	static const char key;

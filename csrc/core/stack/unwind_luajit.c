@@ -314,7 +314,7 @@ static void find_moved_stack(struct pf_luajit_view *v)
 
 	if (pf_luajit_word(v, v->low) == first && pf_luajit_tag(pf_luajit_word(v, v->low + 2 * PF_LUAJIT_SLOT)) == v->l->tag_function)
 		return;
-	/* Of another process's stack, the page of the outermost frame may be missing. */
+	/* The page of the outermost frame may be missing, if the stack is that of another process. */
 	if (!pf_luajit_guess(v, &value, v->low, sizeof value) && pf_luajit_function_at(v, v->base, &f) && has_caller(v, v->base))
 		return;
 	for (unsigned i = 0; i < v->r->n + v->words_n; i++) {

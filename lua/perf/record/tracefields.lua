@@ -67,8 +67,6 @@ M.big_endian = string.byte(core.pack { type = 1 }, 1) == 0
 
 local by_name, by_id = {}, {}
 
-local LACK = { EMFILE = true, ENFILE = true, ENOMEM = true }
-
 local function tracefs() return late "perf.kernel.tracefs" end
 
 local function is_part(s)
@@ -101,7 +99,7 @@ local function name_of_id(root, id)
       if is_part(group) and is_part(name) then
         text, message, why = host.read_file(("%s/events/%s/%s/id"):format(root, group, name))
       end
-      if LACK[why] then return nil, message, why end
+      if late("perf.kernel.files").lack[why] then return nil, message, why end
       local n = text and tonumber(text:match "^%d+")
       if n then names_of_ids[n] = event end
     end

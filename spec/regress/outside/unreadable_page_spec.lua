@@ -1,4 +1,4 @@
--- The story: samples of forked children had no stack at all, on arm64 above all. The BPF program cannot wait for a page that is
+-- The story: samples of forked children had no stack at all, mainly on arm64. The BPF program cannot wait for a page that is
 -- not in memory, as a page that a child has not touched since the fork may be. If one page of a Lua stack could not be read, it
 -- dropped the whole stack. Here, a page of the outer frames cannot be read.
 local kit = require "testkit"
