@@ -13,7 +13,7 @@ describe("a profile of allocations or of the heap", function()
 
   for _, seed in ipairs { 3, 7 } do
     it("has exactly the objects that the model expects, with seed " .. seed, function()
-      assert(lifetimes.new(seed)(80) > 20000)
+      assert(lifetimes.new(seed)(60) > 8000)
     end)
   end
 
@@ -27,7 +27,7 @@ describe("a profile of allocations or of the heap", function()
       for i in pairs(opened) do kit.close_beside(i) end
     end)
     local play, found = lifetimes.new(3), {} -- found: the bytes in each state's Profiles
-    for _ = 1, 16 do
+    for _ = 1, 10 do
       local i = random(STATES)
       local code = "return play(8)"
       if opened[i] and random(2) == 1 then close(i) end
@@ -42,7 +42,7 @@ describe("a profile of allocations or of the heap", function()
     end
     assert(seed > STATES, seed)
     for i in pairs(opened) do close(i) end
-    assert(play(20) > 20000)
+    assert(play(10) > 8000)
     local whole = 0
     for _, bytes in pairs(found) do whole = whole + bytes end
     assert(whole > 5000, whole)

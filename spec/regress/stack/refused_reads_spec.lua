@@ -6,43 +6,61 @@
 -- may be whole although such a read is refused.
 local kit = require "testkit"
 
-local jit = rawget(_G, "jit")
-
-local TEXT = [[
-local function add(a, b) return a + b end
-local function make(i) return { i, add(i, 1) } end
-local function tail(i) return make(i) end
-return function(n)
-  local s, t = 0, {}
-  for i = 1, n do
-    t[i % 8] = tail(i)
-    s = add(s, #t[i % 8])
-    if i % 5 == 0 then s = s - select("#", i, s) end
-  end
-  return s
-end]]
-
-local function new() return assert(loadstring(TEXT, "=refused"))() end
-
-local function check(found, why)
-  if not found then return pending(why) end
+local function check(found)
   assert.same({}, found.silent)
   assert.is_true(found.cut <= found.stacks / 50, found.cut)
-  return found.states
+end
+
+-- Each program begins with this, in a Lua state of its own: with a trap at each instruction, a collection of a large heap and the
+-- search among many traces take minutes.
+local HEAD = [[
+  local kit = require "testkit"
+  assert(kit.unwind.learn())
+  for k = 1, 20 do -- other traces
+    assert(loadstring(("local s = 0 for i = 1, 200 do s = s + i * %d end return s"):format(k)))()
+  end
+  local run = assert(loadstring([=[
+    local function add(a, b) return a + b end
+    local function make(i) return { i, add(i, 1) } end
+    local function tail(i) return make(i) end
+    return function(n)
+      local s, t = 0, {}
+      for i = 1, n do
+        t[i % 8] = tail(i)
+        s = add(s, #t[i % 8])
+        if i % 5 == 0 then s = s - select("#", i, s) end
+      end
+      return s
+    end]=], "=refused"))()
+  -- Takes a stack at every n-th machine instruction, and returns how many there were by state.
+  local function refuse(n, fn, ...)
+    local found, why = kit.unwind.refusals(n, fn, ...)
+    if not found then error(why, 0) end
+    assert(#found.silent == 0, table.concat(found.silent, "\n"))
+    assert(found.cut <= found.stacks / 50, found.cut)
+    return found.states
+  end
+]]
+
+local function alone(text)
+  local ok, why = kit.state(HEAD .. text)
+  if not ok and why == "this machine cannot trap each instruction" then return pending(why) end
+  assert(ok, why)
 end
 
 describe("a stack, after a refused read of memory,", function()
   -- The unwinder of PUC Lua leaves out one call that cannot be read, since it may be beginning or ending.
-  before_each(function()
-    requires { registers = true, lua = "luajit" }
-    jit.flush()
-    assert(kit.unwind.learn())
-  end)
+  before_each(function() requires { registers = true, lua = "luajit" } end)
 
   describe("is the same or has a failure, while a C function runs:", function()
     local function inner() local found = kit.unwind.refusals_here() return found end
     local function outer() local _, found = pcall(inner) return found end
     local function middle(...) local found = outer() return found, ... end
+
+    before_each(function()
+      require("jit").flush()
+      assert(kit.unwind.learn())
+    end)
 
     it("in the main thread", function() check(middle(1, 2)) end)
 
@@ -60,49 +78,45 @@ describe("a stack, after a refused read of memory,", function()
 
   describe("is the same or has a failure, at machine instructions of", function()
     -- The sanitizers' functions take too long when each instruction is trapped.
-    before_each(function()
-      requires { nosan = true, nostress = true }
-      for k = 1, 20 do -- other traces
-        assert(loadstring(("local s = 0 for i = 1, 200 do s = s + i * %d end return s"):format(k)))()
-      end
-    end)
-    after_each(function() collectgarbage "restart" end)
+    before_each(function() requires { nosan = true, nostress = true } end)
 
     it("compiled code", function()
-      local run = new()
-      run(5000)
-      collectgarbage "stop"
-      local states = check(kit.unwind.refusals(61, run, 200))
-      assert.is_true(not states or states.Lua > 100)
+      alone [[
+        run(5000)
+        collectgarbage "stop"
+        assert(refuse(61, run, 200).Lua > 100)
+      ]]
     end)
 
     it("compiled code in a coroutine", function()
-      local run = new()
-      run(5000)
-      check(kit.unwind.refusals(61, coroutine.wrap(run), 100))
+      alone [[
+        run(5000)
+        collectgarbage "stop"
+        refuse(61, coroutine.wrap(run), 100)
+      ]]
     end)
 
     it("the collector, which compiled code calls", function()
-      local run = new()
-      run(5000)
-      local pause = collectgarbage("setpause", 0) -- the next collection begins at once
-      collectgarbage()
-      local found, why = kit.unwind.refusals(509, run, 300)
-      collectgarbage("setpause", pause)
-      local states = check(found, why)
-      assert.is_true(not states or states.GC > 10)
+      alone [[
+        run(5000)
+        collectgarbage("setpause", 0) -- the next collection begins at once
+        collectgarbage()
+        assert(refuse(509, run, 60).GC > 10)
+      ]]
     end)
 
     it("the interpreter and the compiler, while a trace begins and is recorded", function()
-      local run = new()
-      local states = check(kit.unwind.refusals(509, run, 80))
-      assert.is_true(not states or (states.Lua > 10 and states.JIT > 10))
+      alone [[
+        local states = refuse(509, run, 80)
+        assert(states.Lua > 10 and states.JIT > 10)
+      ]]
     end)
 
     it("the interpreter", function()
-      local run = new()
-      jit.off(run, true)
-      check(kit.unwind.refusals(61, run, 60))
+      alone [[
+        jit.off(run, true)
+        refuse(61, run, 60)
+      ]]
     end)
   end)
 end)
