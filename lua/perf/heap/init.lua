@@ -44,9 +44,9 @@ local function wait(heap, milliseconds)
   local ok, message, code = heap.snapshot:wait(milliseconds)
   if ok then
     fill(heap)
-  elseif code ~= "ETIMEDOUT" then
-    heap.snapshot = nil
+    return true
   end
+  if code ~= "ETIMEDOUT" then heap.snapshot = nil end
   return ok, message, code
 end
 

@@ -168,7 +168,8 @@ local function alone(self, fn)
   self.busy = false
   if self.closed then disarm(self) end
   if not ok then error(result, 0) end
-  return result, message, code
+  if result then return result end -- alone, for print(p:stop())
+  return nil, message, code
 end
 
 local function start(self)

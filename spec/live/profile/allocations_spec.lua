@@ -464,8 +464,9 @@ describe("a profile of the heap", function()
       local calls = kit.fail_alloc(n, collectgarbage)
       work(1, 100)
       for _ = 1, 3 do collectgarbage() end
-      local code = select(3, p:live())
-      assert.equal(code, select(3, p:stop()))
+      local _, _, code = p:live()
+      local _, _, at_stop = p:stop()
+      assert.equal(code, at_stop)
       if code then
         assert.equal("ENOMEM", code)
         refused = refused + 1
