@@ -15,7 +15,7 @@
 #   BUILD=build          the directory of the interpreters' modules
 #   SUITE_TIMEOUT=1500   seconds for one process
 #   SUITE_JOBS=N         how many processes run at once; by default three per CPU, since many specs wait, but at most one per
-#                        256 MiB of memory; 1 for specs that need the machine for themselves
+#                        512 MiB of memory; 1 for specs that need the machine for themselves
 #   SUITE_LONG=ends      a shorter run: files with "Long" run on the first and the last interpreter, files with "Twice" on the
 #                        first. SUITE_LONG=rest runs only what "ends" leaves out. By default, files with "Long" run on each
 #   SUITE_PRELOAD=       a library for LD_PRELOAD of the interpreter (a sanitizer's)
@@ -161,7 +161,7 @@ memory() {
     echo $((least >> 20))
 } 2>/dev/null
 
-jobs=$((3 * $(nproc))) few=$(($(memory) / 256)) # a process needs up to 170 MiB, and what it starts needs memory too
+jobs=$((3 * $(nproc))) few=$(($(memory) / 512)) # a process needs up to 240 MiB, and each of its forks may need as much
 [ "$jobs" -le $few ] || jobs=$((few > 1 ? few : 1))
 jobs=${SUITE_JOBS:-$jobs}
 most=$((jobs < 4 ? jobs : 4)) # processes of an interpreter
