@@ -57,5 +57,5 @@ it("a profile so far has no time off the CPU after a thread's return", function(
   assert.equal(0, status, most)
   local found, text = profiling.under(prof, "naps"), most .. "\n" .. profiling.text(prof)
   assert.is_true(found > 0, text)
-  assert.is_true(found <= tonumber(most), text)
+  assert.is_true(found <= 1.05 * tonumber(most), text) -- it was up to twice as much; once, with little memory, 0.1 % more
 end)
