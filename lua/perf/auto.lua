@@ -19,6 +19,8 @@
 -- @module perf.auto
 local options = require "perf.command.options"
 
+local M = {} -- made before the profile begins, which would have it
+
 local opts, wrong = options.environment(options.variables)
 if not opts then
   io.stderr:write("perf.auto: ", wrong, "\n")
@@ -29,4 +31,4 @@ opts.source = opts.events and "PERF_EVENTS: "
 opts.output = opts.output or opts.mode == "record" and "luaperf.json" or nil
 require "perf.command.session".start(opts)
 
-return {}
+return M

@@ -32,27 +32,23 @@ local function hide()
   arg[i], arg[i - 1] = nil, nil
 end
 
--- Each begins and returns two functions: the first ends it and may be called again, the second writes the result.
+-- Each returns three functions: the first begins, and returns true, or nil and a message; the second ends it and may be called
+-- again; the third writes the result. Nothing else of this file runs in between, so that nothing of it is in the result.
 local modes = {}
 
 function modes.record(opts)
   local perf = require "perf"
   local p, message = perf.profiler { event = opts.events, freq = opts.freq, period = opts.period, native = opts.native,
     coroutines = opts.coroutines, filter = opts.filter }
-  if p then
-    if p.method == "registers" then
-      local ok, profile = pcall(require, rawget(_G, "jit") and "jit.profile" or nil)
-      core.stop_points(ok and profile or nil)
-    end
-    local ok
-    ok, message = p:start()
-    if not ok then p = nil end
+  if not p then return nil, message end
+  if p.method == "registers" then
+    local ok, profile = pcall(require, rawget(_G, "jit") and "jit.profile" or nil)
+    core.stop_points(ok and profile or nil)
   end
-  if p and p.requested and not opts.quiet then
+  if p.requested and not opts.quiet then
     terminal.error(("%s: samples are at least 50,000 ns apart"):format(p.label))
   end
-  if not p then return nil, message end
-  return function() p.sampler:stop() end, function()
+  return function() return p:start() end, function() p.sampler:stop() end, function()
     local prof, why = p:stop()
     p:close()
     if not prof then return terminal.error(why) end
@@ -69,8 +65,11 @@ function modes.stat(opts)
   local counts_read = require "perf.counts.read"
   local set, message = require "perf.measure".lookup(opts.events)
   if not set then return nil, message end
-  local c, counts = counts_read.begin(set.meter, set.layout, set.words), nil
-  return function() counts = counts or counts_read.finish(set.meter, c) end, function()
+  local c, counts
+  return function()
+    c = counts_read.begin(set.meter, set.layout, set.words)
+    return true
+  end, function() counts = counts or counts_read.finish(set.meter, c) end, function()
     if not opts.output then
       if not opts.quiet then io.stderr:write("\n", format.text_for(2, tostring, counts), "\n") end
       return
@@ -120,22 +119,26 @@ function M.start(opts)
     if signal and opts.terminated then exit(128 + signal) end
     if signal then core.end_by(signal) end
   end
-  os.exit = function(...) -- luacheck: ignore 122
-    stop_and_answer()
-    return exit(...)
-  end
   core.on_terminate(function(signal)
     stop()
     return opts.terminated and 128 + signal or nil
   end)
   if opts.running then file.write(opts.running, function(put) put "runs" end) end
-  local ok, first, second = pcall(modes[opts.mode], opts) -- last, so that a signal during the start is handled
-  if opts.running and not (ok and first) then os.remove(opts.running) end
-  local source = opts.source or ""
-  if not ok then refuse(source .. terminal.plain(first), opts.mistake) end
-  if not first then refuse(source .. second) end
-  halt, finish = first, second
+  local function demand(ok, first, ...)
+    if ok and first then return first, ... end
+    if opts.running then os.remove(opts.running) end
+    local source = opts.source or ""
+    refuse(source .. (ok and (...) or terminal.plain(first)), not ok and opts.mistake or nil)
+  end
+  local begin, halting, finishing = demand(pcall(modes[opts.mode], opts))
   M.kept = at_exit(stop_and_answer) -- made after the profiler, since finalizers run in the reverse order
+  exit = os.exit -- on Lua 5.1 that of at_exit, which must run after the profile has ended
+  os.exit = function(...) -- luacheck: ignore 122
+    stop_and_answer()
+    return exit(...)
+  end
+  demand(pcall(begin)) -- nothing after this may allocate memory: the profile would have it
+  halt, finish = halting, finishing
 end
 
 return M
