@@ -306,7 +306,8 @@ function M.start(opts)
     catch_up()
     local ok, message, code = follow(opts)
     if ok then ok, message = publish_changes() end
-    return ok, message, code
+    if ok then return true end
+    return nil, message, code
   end
 
   local c = options.check(opts)
@@ -325,7 +326,8 @@ function M.start(opts)
     ticking = true
     tick_every(1, tick)
   end
-  return ok, message, code
+  if ok then return true end
+  return nil, message, code
 end
 
 --- Stop counting, in all workers within a second. Hooks then only call the functions that they are given.
@@ -383,8 +385,8 @@ end
 -- @treturn Profile @fails "EINVAL" unless `heap` is on; "EBUSY" while it is being made already
 function M.live_heap(route, pause)
   local prof, message, code = live_heap.profile(pause)
-  if prof and route then prof = prof:zone(route, pause) end
-  return prof, message, code
+  if not prof then return nil, message, code end
+  return route and prof:zone(route, pause) or prof
 end
 
 --- Add up the running request under another name.

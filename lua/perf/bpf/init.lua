@@ -36,7 +36,8 @@ local check = checks.options "perf.bpf.load"
 function M.load(path, opts)
   argument.check_path(path, "load", 1)
   local obj, message, code = loader.load(path, check(opts, 2)) -- not a tail call, so that an error has this function's name
-  return obj, message, code
+  if obj then return obj end
+  return nil, message, code
 end
 
 return M

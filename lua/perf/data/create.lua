@@ -89,7 +89,8 @@ end
 function Writer:write(record)
   local writer, layout = open_writer(self, "write"), packed and packed.is(record) and packed.layout(record) or nil
   local ok, message, code = argument.call_as_method("write", writer.write, writer, record, layout)
-  return ok, message, code
+  if ok then return true end
+  return nil, message, code
 end
 
 --- Write the data that follow an `auxtrace` record, in one or more parts; their size is the record's `data_size`.
@@ -98,7 +99,8 @@ end
 function Writer:payload(bytes)
   local writer = open_writer(self, "payload")
   local ok, message, code = argument.call_as_method("payload", writer.payload, writer, bytes)
-  return ok, message, code
+  if ok then return true end
+  return nil, message, code
 end
 
 --- The numbers of written records.

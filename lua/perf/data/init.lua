@@ -89,7 +89,8 @@ end
 function File:payload(n)
   local file = reading(self, "payload")
   local bytes, message, code = argument.call_as_method("payload", file.payload, file, n or 65536)
-  return bytes, message, code
+  if message then return nil, message, code end
+  return bytes
 end
 
 --- The number of records that were skipped because this module does not know their types.

@@ -486,7 +486,8 @@ function recorder.record(what, opts)
     opts.inherit = false -- every process includes the children
   end
   local result, msg, code = catch(run_session, argv, pids, opts)
-  return result, msg, code
+  if result then return result end
+  return nil, msg, code
 end
 
 return recorder

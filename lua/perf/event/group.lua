@@ -208,7 +208,8 @@ end
 function Group:read()
   local events = members[self] or check_group(self, "read")
   local c, message, code = snap(self, events.reading, events.words) -- not a tail call: mistakes are those of this call
-  return c, message, code
+  if c then return c end
+  return nil, message, code
 end
 
 argument.public_names[Group.read] = "read"
@@ -246,7 +247,8 @@ function Group:each() return next_member, check_group(self, "each"), 0 end
 -- @treturn boolean true @fails
 function Group:map(opts)
   local ok, message, code = each_member(self, "map", 1, opts) -- not a tail call: mistakes are those of this call
-  return ok, message, code
+  if ok then return true end
+  return nil, message, code
 end
 
 read_records(Group, "Group", check_group)

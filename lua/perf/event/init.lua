@@ -79,7 +79,8 @@ function Event:map(opts)
   check_map = check_map or late "perf.api.check".options "Event:map"
   opts = check_map(opts, 2)
   local ev, pages, code = idle.map(argument.call_as_method, "map", map, self, opts)
-  if ev then return ev, pages, code end
+  if ev and code then return ev, pages, code end
+  if ev then return ev, pages end
   local info = self:info()
   return explain.mmap(opts.aux_pages or opts.pages, pages, code,
     { label = info.label, attr = info.attr, cpu = info.cpu, aux = opts.aux_pages ~= nil })

@@ -128,8 +128,9 @@ function M.open(event, opts)
   local attr = M.prepared(spec.attrs[1])
   local ev
   ev, message, code = opening.attr(spec, attr, opts)
-  if ev and type(event) == "string" and next(opts) == nil then remember(event, attr, ev) end
-  return ev, message, code
+  if not ev then return nil, message, code end
+  if type(event) == "string" and next(opts) == nil then remember(event, attr, ev) end
+  return ev
 end
 
 return M

@@ -30,7 +30,8 @@ return function(class, what, events_of)
   -- @treturn Record @fails as `Event:read_record`
   function class:read_record(timeout)
     local record, message, code = reader(self, "read_record", timeout):read_record(timeout)
-    return record, message, code
+    if message then return nil, message, code end
+    return record
   end
 
   --- Wait until one of the events has records.
@@ -39,7 +40,8 @@ return function(class, what, events_of)
   -- @treturn boolean true @fails as `Event:read_record`
   function class:poll(timeout)
     local ready, message, code = reader(self, "poll", timeout):poll(timeout)
-    return ready, message, code
+    if message then return nil, message, code end
+    return ready
   end
 
   --- Whether a record can be read at once.
@@ -58,7 +60,8 @@ return function(class, what, events_of)
   -- @since 0.2.0
   function class:wake_fd()
     local fd, message, code = reader(self, "wake_fd"):wake_fd()
-    return fd, message, code
+    if message then return nil, message, code end
+    return fd
   end
 
   --- The number of records that its events lost: see `Event:lost`.

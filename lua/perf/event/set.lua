@@ -194,16 +194,18 @@ local function elapsed(s) return s.since_ns and core.wall_ns() - s.since_ns or 0
 function Set:enable()
   local before = core.wall_ns() -- read before, so that no event counts for longer than the wall time
   local ok, message, code = each(self, "enable")
-  if ok and not self.since_ns then self.since_ns = before end
-  return ok, message, code
+  if not ok then return nil, message, code end
+  if not self.since_ns then self.since_ns = before end
+  return true
 end
 
 --- Stop counting on every CPU.
 -- @treturn boolean true @fails
 function Set:disable()
   local ok, message, code = each(self, "disable")
-  if ok then self.wall_ns, self.since_ns = self.wall_ns + elapsed(self), nil end
-  return ok, message, code
+  if not ok then return nil, message, code end
+  self.wall_ns, self.since_ns = self.wall_ns + elapsed(self), nil
+  return true
 end
 
 --- The counts of each CPU.
@@ -226,7 +228,8 @@ end
 -- @since 0.2.0
 function Set:reset()
   local ok, message, code = each(self, "reset")
-  return ok, message, code
+  if ok then return true end
+  return nil, message, code
 end
 
 -- The sum of the counts of one event. `list` are the entries of all events, `first` the index of its first Event.
@@ -333,7 +336,8 @@ end
 -- @treturn boolean true @fails
 function Set:map(opts)
   local ok, message, code = each(self, "map", opts) -- not a tail call: mistakes are those of this call
-  return ok, message, code
+  if ok then return true end
+  return nil, message, code
 end
 
 read_records(Set, "Set", check)

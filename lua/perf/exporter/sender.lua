@@ -336,7 +336,8 @@ function Sender:close(limit, at_end)
   self.closed, self.work, self.flying = true, nil, 0
   self.told = dropped(self, self.sent, self.flying)
   if self.transport and not self.transport.spawn then self.transport.close() end
-  return ok, message, code
+  if ok then return true end
+  return nil, message, code
 end
 
 -- In the child of a fork: drop the queue and the connection, which belong to the parent.

@@ -138,7 +138,8 @@ end
 -- @raise for an unknown option or event
 function M.hardware_profiler(opts)
   local p, message, code = profiler("hardware", all_hardware, opts)
-  return p, message, code
+  if p then return p end
+  return nil, message, code
 end
 
 --- Count the software events: clocks, faults, context switches, migrations.
@@ -146,7 +147,8 @@ end
 -- @treturn CountingProfiler disabled @fails
 function M.software_profiler(opts)
   local p, message, code = profiler("software", all_software, opts)
-  return p, message, code
+  if p then return p end
+  return nil, message, code
 end
 
 --- Count loads and stores of every cache, and their misses: L1, last level, TLBs, branch predictor, NUMA node.
@@ -154,7 +156,8 @@ end
 -- @treturn CountingProfiler disabled @fails
 function M.cache_profiler(opts)
   local p, message, code = profiler("cache", all_cache, opts)
-  return p, message, code
+  if p then return p end
+  return nil, message, code
 end
 
 -- Count a list of events; in user space only, if counting the kernel is not permitted.

@@ -83,7 +83,8 @@ end
 -- does not know this machine
 function M.encode(name)
   local attr, full, code, number = argument.call_as_argument(1, "", ext.encode, argument.check_type(name, "string"))
-  if attr then return attr, full, code end
+  if attr and code then return attr, full, code end
+  if attr then return attr, full end
   return nil, ("%s: libpfm4: %s%s"):format(brief(name), full, hint(name, number)), code
 end
 

@@ -412,7 +412,8 @@ end
 -- @raise for an unknown event or option
 function M.profiler(opts, others)
   local p, message, code = new(opts, others) -- not a tail call, so that an error has this function's name
-  return p, message, code
+  if p then return p end
+  return nil, message, code
 end
 
 -- Make a Profiler and start it.

@@ -68,15 +68,17 @@ local function raw(self, name, method, ...) return argument.call_as_method(name,
 -- The loss is only read when it is needed, since that is a system call.
 local function take_ring(self, ev)
   local n, message, code = argument.call_as_argument(1, "", core.tally_event, self._raw, ev)
-  if n and not self._of[ev] then note(self, ev, ev:ring_loss()) end
-  return n, message, code
+  if not n then return nil, message, code end
+  if not self._of[ev] then note(self, ev, ev:ring_loss()) end
+  return n
 end
 
 local function take_file(self, file, data)
   local n, message, code = argument.call_as_argument(1, "", core.tally_data, self._raw, data)
   local loss = self._of[file] or note(self, file, file_loss(file))
   loss.now() -- keep its number, since the file may be collected
-  return n, message, code
+  if n then return n end
+  return nil, message, code
 end
 
 --- Count the available records: those that are in a ring now, a file to its end.

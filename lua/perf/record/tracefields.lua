@@ -154,7 +154,8 @@ function M.decode(what, raw)
   if not format then return nil, message, code end
   local fields
   fields, message, code = format:decode(raw)
-  return fields and printed.table(fields), message, code
+  if fields then return printed.table(fields) end
+  return nil, message, code
 end
 
 --- The fields of a tracepoint.

@@ -323,7 +323,8 @@ function Resolver:unwind(t)
   for i, pair in ipairs(list) do
     list[i] = self:resolve(pair[1], pair[2]) or setmetatable({ addr = pair[1] }, Frame)
   end
-  return list, why
+  if why then return list, why end
+  return list
 end
 
 --- The files that are mapped.

@@ -296,8 +296,8 @@ function M.profile(event, seconds, opts, dict, routes)
   else
     return nil, "other workers cannot be profiled before perf.start", "EINVAL"
   end
-  if prof and opts.route then prof = prof:zone(opts.route, slices.pausing()) end
-  return prof, message, code
+  if not prof then return nil, message, code end
+  return opts.route and prof:zone(opts.route, slices.pausing()) or prof
 end
 
 return M
