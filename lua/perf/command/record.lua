@@ -124,6 +124,17 @@ local function of_processes(opts, words, here, interpreter)
   return ended.exit or ended.signal and 128 + ended.signal or 0
 end
 
+-- Say that a process is recorded without Lua lines if it cannot be told whether it runs Lua.
+local function warn_of_unreadable(pids)
+  for _, pid in ipairs(pids) do
+    local _, _, code = host.maps(pid)
+    if code == "EACCES" or code == "EPERM" then
+      terminal.error(require "perf.outside.access".refusal(pid)
+        .. "\nluaperf cannot tell whether it runs Lua, and records it without Lua lines")
+    end
+  end
+end
+
 -- Whether processes are profiled by Lua line: as the output file's name says, else if one of them runs Lua.
 -- @return boolean; the interpreter, if it was looked for and found
 local function by_line(opts)
@@ -131,6 +142,7 @@ local function by_line(opts)
   local ending = (opts.output or ""):match "%.(%w+)$"
   if ending then return ending ~= "data" end
   local interpreter = require "perf.outside.seen".first_interpreter(opts.pid)
+  if not interpreter then warn_of_unreadable(opts.pid) end
   return interpreter ~= nil, interpreter
 end
 

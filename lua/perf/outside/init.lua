@@ -75,11 +75,7 @@ local function attach(collector, pid, known)
     message = "process %d: too many places in its memory look like a Lua state and are none, so the search was ended"
     return nil, message:format(pid), code
   end
-  if code == "EPERM" or code == "EACCES" then
-    message = ("process %d: its memory cannot be read: %s"):format(pid, host.has_capability "sys_ptrace"
-      and "a security module, or a seccomp filter, refuses it despite CAP_SYS_PTRACE"
-      or "that needs CAP_SYS_PTRACE, or the same user if the program has no capabilities")
-  end
+  if code == "EPERM" or code == "EACCES" then message = late "perf.outside.access".refusal(pid) end
   return nil, message, code
 end
 
@@ -133,10 +129,19 @@ local function open_events(self, spec, attr, pids)
   return events ~= nil, message, code
 end
 
+-- The message of a refusal to load the program, with what this process will need next.
+local function with_access(message, pids)
+  for _, pid in ipairs(pids) do
+    local lacks = late "perf.outside.access".lacks(pid)
+    if lacks then return message .. "\n" .. lacks end
+  end
+  return message
+end
+
 local function make(self, spec, attr, pids, opts)
   local name = program_name(opts.kind)
   local obj, global, code = load_program(name, opts)
-  if not obj then return nil, global, code end
+  if not obj then return nil, code == "EPERM" and with_access(global, pids) or global, code end
   self.obj, self.global = obj, global
   self.interpreters = {}
   for _, pid in ipairs(opts.native and pids or {}) do

@@ -1,4 +1,5 @@
 -- The messages of luaperf record -p where something is missing. Twice: nothing here depends on the interpreter.
+local host = require "perf.kernel.host"
 local luaperf = require "spec.support.luaperf"
 local outside = require "spec.support.outside"
 local util = require "spec.support.util"
@@ -35,7 +36,38 @@ describe("a profile of another process that is refused", function()
     assert.matches("CAP_BPF with CAP_PERFMON; this process lacks CAP_BPF: its container has to allow that%)", says(without "bpf"))
     assert.matches("; this process lacks CAP_PERFMON: its", says(without "perfmon"))
     assert.matches("; this process lacks CAP_BPF and CAP_PERFMON: its", says(without("bpf", "perfmon")))
-    assert.matches("process %d+: its memory cannot be read: that needs CAP_SYS_PTRACE", says(without "sys_ptrace"))
+    local memory = "process %d+: its memory cannot be read: that needs CAP_SYS_PTRACE, since it has capabilities that this "
+      .. "program lacks: this program's container has to allow it\n%-o FILE"
+    assert.matches("luaperf: " .. memory, says(without "sys_ptrace"))
+    assert.matches("; this process lacks CAP_BPF: [^\n]+\n" .. memory, says(without("bpf", "sys_ptrace")))
+  end)
+
+  -- The story: an ordinary user with CAP_BPF and CAP_PERFMON was told that another user's process "needs CAP_SYS_PTRACE, or the
+  -- same user if the program has no capabilities", and without -o got a perf.data file without Lua lines, and no word about it.
+  it("tells an ordinary user what makes a capability necessary", function()
+    local copied = luaperf.copied(dir)
+    local function try(whose, capabilities, options)
+      return copied(("mkfifo ready; %s %s busy.lua >ready & p=$!; read line <ready\n"
+        .. "setpriv --reuid=65534 --regid=65534 --clear-groups %s $root/bin/luaperf record -p $p --timeout 0.1 %s 2>&1; "
+        .. "kill $p; wait $p 2>&-; rm -f ready perf.data"):format(whose, util.lua(), capabilities, options))
+    end
+    local both = "--inh-caps=+bpf,+perfmon --ambient-caps=+bpf,+perfmon"
+    local nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups"
+    util.execute("chmod 777 " .. dir)
+    if (host.sysctl "kernel.yama.ptrace_scope" or 0) == 0 then
+      assert.matches("^%[ luaperf: .* with a Lua stack", try(nobody, both, "-o x.folded"))
+    end
+    local memory = "process %%d+: its memory cannot be read: that needs CAP_SYS_PTRACE, since %s: setcap "
+      .. "cap_bpf,cap_perfmon,cap_sys_ptrace%%+ep on the interpreter\n"
+    local of_root = memory:format "it has the uid 0, and this program 65534"
+    assert.matches("^luaperf: " .. of_root .. "%-o FILE.data", try("", both, "-o x.folded"))
+    assert.matches("lacks CAP_BPF and CAP_PERFMON: [^\n]+\n" .. of_root .. "%-o FILE.data", try("", "", "-o x.folded"))
+    assert.matches("^luaperf: " .. memory:format "it has the gid 0, and this program 65534",
+      try("setpriv --reuid=65534 --clear-groups", both, "-o x.folded"))
+    assert.matches("^luaperf: " .. memory:format "it has capabilities that this program lacks",
+      try(nobody .. " --inh-caps=+kill --ambient-caps=+kill", both, "-o x.folded"))
+    assert.matches("^luaperf: " .. of_root .. "luaperf cannot tell whether it runs Lua, and records it without Lua lines\n",
+      try("", "", ""))
   end)
 
   it("says that capabilities of a user namespace do not count", function()
