@@ -120,7 +120,7 @@ local function of_processes(opts, words, here, interpreter)
   io.stderr:write(("[ luaperf: %s of %s in %s: %s with a Lua stack, %s without, %s lost ]\n"):format(
     format.count(sum.samples, "sample"), prof.event, output, format.commas(sum.resolved), format.commas(sum.labelled),
     format.commas(sum.dropped)))
-  if opts.verbose then io.stderr:write(tostring(prof), "\n") end
+  if opts.verbose then io.stderr:write(format.text_for(2, tostring, prof), "\n") end
   return ended.exit or ended.signal and 128 + ended.signal or 0
 end
 
@@ -172,7 +172,9 @@ local function of_others(opts, words, here)
   local older = result.files and #result.files > 1 and " and " .. format.count(#result.files - 1, "older file") or ""
   io.stderr:write(("[ luaperf: %s in %s%s%s ]\n"):format(format.count(result.samples, "sample"), output, older, lost))
   if opts.verbose then
-    for _, prof in ipairs(require "perf.profile.load".all(output) or {}) do io.stderr:write(tostring(prof), "\n") end
+    for _, prof in ipairs(require "perf.profile.load".all(output) or {}) do
+      io.stderr:write(format.text_for(2, tostring, prof), "\n")
+    end
   end
   return result.status or result.interrupted and 128 + result.interrupted or 0
 end

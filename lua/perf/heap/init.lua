@@ -13,6 +13,7 @@ local checks = require "perf.api.check"
 local core = require "perf.core"
 local diff = require "perf.heap.diff"
 local file = require "perf.base.file"
+local format = require "perf.base.format"
 local html = require "perf.heap.html"
 local json = require "perf.base.json"
 local report = require "perf.heap.report"
@@ -162,7 +163,8 @@ end
 local function saves(text)
   return function(heap, path) return file.write(path, function(put) put(text(heap) .. "\n") end) end
 end
-local save = { html = Heap.html, htm = Heap.html, json = saves(Heap.json), txt = saves(tostring) }
+local save = { html = Heap.html, htm = Heap.html, json = saves(Heap.json),
+  txt = saves(function(heap) return format.text_for(false, tostring, heap) end) }
 
 --- Write the snapshot into a file; the ending of its name selects the format. ".html" is the page, ".json" the sums and tables,
 -- ".txt" the printed tables.

@@ -37,7 +37,7 @@ local function has_more(theirs, mine)
   return false
 end
 
--- What makes CAP_SYS_PTRACE necessary; nil if nothing that is known does.
+-- The reason why CAP_SYS_PTRACE is necessary; nil if none is known.
 local function cause(pid)
   local theirs, mine = host.status(pid), host.status()
   if not theirs or not mine then return nil end -- it has ended, or /proc is not mounted
