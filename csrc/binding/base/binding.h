@@ -22,8 +22,20 @@ void pb_refuse_inherited(lua_State *L, int i, const char *what);
 int pb_result(lua_State *L, int r, const char *what);
 
 /* int64.c: 64-bit values by the rule of the API: never rounded. */
+#if LUA_VERSION_NUM >= 503
+static inline void pb_push_i64(lua_State *L, int64_t v)
+{
+	lua_pushinteger(L, v);
+}
+
+static inline void pb_push_u64(lua_State *L, uint64_t v)
+{
+	pb_push_i64(L, (int64_t)v);
+}
+#else
 void pb_push_u64(lua_State *L, uint64_t v);
 void pb_push_i64(lua_State *L, int64_t v); /* also for addresses: sign-extended */
+#endif
 /* The value at i: an integer, a 64-bit cdata or a "0x" string. Negative numbers are two's complement and set *negative.
  * Returns 0 if it is not one of these. */
 int pb_to_u64(lua_State *L, int i, uint64_t *out, int *negative);

@@ -76,29 +76,23 @@ static int split_cdata(lua_State *L, int i, uint64_t *out, int *negative)
 }
 #endif
 
+#if LUA_VERSION_NUM < 503
 void pb_push_u64(lua_State *L, uint64_t v)
 {
-#if LUA_VERSION_NUM >= 503
-	lua_pushinteger(L, (lua_Integer)v);
-#else
 	if (v <= EXACT)
 		lua_pushnumber(L, (lua_Number)v);
 	else
 		push_big(L, v, 0);
-#endif
 }
 
 void pb_push_i64(lua_State *L, int64_t v)
 {
-#if LUA_VERSION_NUM >= 503
-	lua_pushinteger(L, v);
-#else
 	if (v <= (int64_t)EXACT && v >= -(int64_t)EXACT)
 		lua_pushnumber(L, (lua_Number)v);
 	else
 		push_big(L, (uint64_t)v, 1);
-#endif
 }
+#endif
 
 static int from_string(const char *s, uint64_t *out)
 {

@@ -258,10 +258,12 @@ static int l_info(lua_State *L)
 /* core.set_event_info(ev, info): replace the table that ev:info() returns. */
 static int l_set_info(lua_State *L)
 {
-	to_event(L, 1);
+	struct pb_event *e = (struct pb_event *)(void *)to_event(L, 1);
+
 	luaL_checktype(L, 2, LUA_TTABLE);
 	lua_settop(L, 2);
 	pb_setuservalue(L, 1);
+	e->plain = PB_UNKNOWN;
 	return 0;
 }
 
@@ -355,8 +357,27 @@ static int l_user(lua_State *L)
 	return measured(L, pf_counter_user(pb_check_event(L, 1), words), words, PF_COUNTER_VALUES);
 }
 
-/* ev:take(): value, enabled, running, id, read for the program, and ev:info(). Returns nil alone if ev:scan() is needed: for another
- * read_format, a pinned event without a counter, and what is not an open Event of this process; else nil, message, code. */
+/* Whether a reading's entry is only its numbers and the info's label and unit, if the event always had its counter. The info is on
+ * top of the stack. Its other fields do not change after the event was opened. */
+static int is_plain(lua_State *L, struct pb_event *e)
+{
+	static const char *const others[] = {"scale", "bound", "why", "note"}; /* as in `entry` of perf.counts */
+
+	if (e->plain == PB_UNKNOWN) {
+		e->plain = PB_PLAIN;
+		for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+			lua_getfield(L, -1, others[i]);
+			if (lua_toboolean(L, -1))
+				e->plain = PB_NOT_PLAIN;
+			lua_pop(L, 1);
+		}
+	}
+	return e->plain == PB_PLAIN;
+}
+
+/* ev:take(): value, enabled, running, id, read for the program; and ev:info() if the entry is plain. Returns nil alone if
+ * ev:scan() is needed: for another read_format, a pinned event without a counter, and what is not an open Event of this process;
+ * else nil, message, code. */
 static int l_take(lua_State *L)
 {
 	struct pf_counter *ev = quick_event(L);
@@ -369,7 +390,10 @@ static int l_take(lua_State *L)
 		return pb_fail(L, r, "read");
 	measured(L, 0, words, PF_COUNTER_VALUES);
 	pb_getuservalue(L, 1);
-	return PF_COUNTER_VALUES + 1;
+	if (words[1] == words[2] && words[1] != 0 && words[0] != PF_COUNT_FELL && is_plain(L, (struct pb_event *)(void *)ev))
+		return PF_COUNTER_VALUES + 1;
+	lua_pop(L, 1);
+	return PF_COUNTER_VALUES;
 }
 
 /* core.watch_calls(event, at_exit, filtered, call, ...): declares that the event counts these system calls ("read", "ioctl" ...)

@@ -16,6 +16,7 @@ struct pb_event {
 	struct pf_layouts layouts; /* one for each event that writes into that ring, this event's first */
 	int backward;              /* attr.write_backward */
 	int failed;                /* -errno of an error in the ring, which the next read reports */
+	enum pb_plain { PB_UNKNOWN, PB_PLAIN, PB_NOT_PLAIN } plain; /* the result of is_plain */
 
 	/* Lost records (ring_lost.c). lost_base: the event's loss when it began to write into its current ring. lost_gone: the
 	 * loss in this event's ring of events that no longer write into it. */

@@ -17,7 +17,7 @@ assert(core.Record) -- opens all parts of perf.core, of which some add methods t
 -- The methods in C, of which this module replaces some. They are kept in core.Event, since this module may be loaded again.
 local in_c = core.Event.in_c or copy(Event)
 core.Event.in_c = in_c
-local entry = counts.entry
+local entry, Entry, setmetatable = counts.entry, counts.Entry, setmetatable
 
 local explain = require "perf.event.refusal"
 local idle = require "perf.event.idle"
@@ -218,7 +218,11 @@ local take = reading.take
 -- @raise if the event is closed
 function Event:read()
   local value, enabled, running, id, info = take(self)
-  if value then return entry(info or infos[self] or info_of(self), value, enabled, running, id) end
+  if info then -- as `entry` makes it, without its call
+    return setmetatable({ label = info.label, value = value, raw = value, enabled_ns = enabled, running_ns = running,
+      unit = info.unit, id = id }, Entry)
+  end
+  if value then return entry(infos[self] or info_of(self), value, enabled, running, id) end
   if enabled then return nil, enabled, running end -- message, code
   return read_slowly(self)
 end
