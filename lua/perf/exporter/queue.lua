@@ -15,13 +15,14 @@ end
 -- The number of elements.
 function Queue:length() return self.pushed - self.taken end
 
--- Append. Returns false when it is full.
+-- Append. Returns the new number of elements, or false when it is full.
 function Queue:push(v)
   local pushed, size = self.pushed, self.size
-  if pushed - self.taken == size then return false end
+  local n = pushed - self.taken
+  if n == size then return false end
   self.slots[pushed % size + 1] = v
   self.pushed = pushed + 1
-  return true
+  return n + 1
 end
 
 -- Move up to `most` elements from the front into an array. Returns their number.

@@ -283,8 +283,9 @@ function Sender:add(span)
     if own then self.last_error = "spans that the exporter itself makes are dropped" end
     return false
   end
-  if not self.queue:push(span) then self.refused = self.refused + 1 end
-  return finished_at(span) >= self.next_step or not self.work and self.queue:length() >= self.most
+  local n = self.queue:push(span)
+  if not n then self.refused, n = self.refused + 1, self.queue.size end
+  return finished_at(span) >= self.next_step or n >= self.most and not self.work
 end
 
 -- Send everything that is queued now: wait for that, and retry. In nginx it does not wait: a timer sends.

@@ -11,20 +11,27 @@ local sub = string.sub
 local BYTES = 4096
 local supply, used = "", 2 * BYTES -- digits, and how many of them are used
 
+-- Use up some digits. Returns the place after which they begin.
 local function take(digits)
   local from = used
   used = from + digits
   if used > 2 * BYTES then
     supply, from, used = assert(core.random_hex(BYTES)), 0, digits
   end
-  return sub(supply, from + 1, used)
+  return from
 end
 
 -- A new span id: 16 digits.
-function M.span() return take(16) end
+function M.span()
+  local from = take(16)
+  return sub(supply, from + 1, from + 16)
+end
 
--- A new trace id: 32 digits.
-function M.trace() return take(32) end
+-- A new trace id, 32 digits, and the id of its first span.
+function M.trace()
+  local from = take(48)
+  return sub(supply, from + 1, from + 32), sub(supply, from + 33, from + 48)
+end
 
 -- Discard the supply: this is the child of a fork.
 function M.forget() used = 2 * BYTES end

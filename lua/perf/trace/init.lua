@@ -128,10 +128,11 @@ function Tracer:start(name, opts, elsewhere) -- `elsewhere`: work that another t
     anchor = anchor or clock.anchor()
     start, moment = spans.time(anchor, opts.start_ns, 2)
   end
-  trace_id = trace_id or new_trace()
+  local span_id
+  if trace_id then span_id = new_span() else trace_id, span_id = new_trace() end
   if self.sampler then sampled = self.sampler(parent or nil, trace_id, name, opts and opts.kind, attributes) end
   if not sampled then
-    return setmetatable({ name = name, trace_id = trace_id, span_id = new_span(), parent_id = parent_id, sampled = false,
+    return setmetatable({ name = name, trace_id = trace_id, span_id = span_id, parent_id = parent_id, sampled = false,
       tracestate = parent and parent.tracestate, tracer = self }, Unsampled)
   end
 
@@ -142,7 +143,7 @@ function Tracer:start(name, opts, elsewhere) -- `elsewhere`: work that another t
     child_begins(parent)
   end
   -- The fields of most spans are set here, so that the table is allocated at its final size.
-  local span = setmetatable({ tracer = self, name = name, trace_id = trace_id, span_id = new_span(), parent_id = parent_id,
+  local span = setmetatable({ tracer = self, name = name, trace_id = trace_id, span_id = span_id, parent_id = parent_id,
     parent = within, token = self.token, anchor = anchor or clock.anchor(), start = 0, duration = false, running = false,
     set = false, counted = false, before = false }, Span)
   if parent then

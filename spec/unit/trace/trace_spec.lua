@@ -46,12 +46,12 @@ describe("perf.exporter.queue", function()
   it("keeps the order, and refuses items when it is full", function()
     local q, into = queue.new(3), {}
     for round = 0, 4 do
-      for i = 1, 3 do assert.is_true(q:push(round * 10 + i)) end
+      for i = 1, 3 do assert.equal(i, q:push(round * 10 + i)) end
       assert.is_false(q:push "more")
       assert.equal(round * 10 + 1, q:peek())
       assert.equal(2, q:take(2, into))
       assert.same({ round * 10 + 1, round * 10 + 2 }, { into[1], into[2] })
-      assert.is_true(q:push "x")
+      assert.equal(2, q:push "x")
       assert.equal(2, q:take(5, into))
       assert.same({ round * 10 + 3, "x" }, { into[1], into[2] })
       assert.is_nil(q:peek())
@@ -66,12 +66,14 @@ describe("perf.trace.ids", function()
   it("are hexadecimal digits, and differ", function()
     local seen = {}
     for _ = 1, 3000 do
-      local id, trace = ids.span(), ids.trace()
-      assert.matches("^[0-9a-f]+$", id .. trace)
-      assert.equal(16, #id)
+      local trace, root = ids.trace()
+      local span = ids.span()
+      assert.matches("^[0-9a-f]+$", trace .. root .. span)
       assert.equal(32, #trace)
-      assert.is_nil(seen[id] or seen[trace])
-      seen[id], seen[trace] = true, true
+      assert.equal(16, #root)
+      assert.equal(16, #span)
+      assert.is_nil(seen[trace] or seen[root] or seen[span])
+      seen[trace], seen[root], seen[span] = true, true, true
     end
   end)
 end)
