@@ -39,11 +39,27 @@ describe("resty.perf's pages", function()
 
   -- They once loaded their modules at the first request, as a user who may not be allowed to read them.
   it("load no module during a request", function()
-    s = server.start { init_worker = "app.start{events='page-faults:u'} package.path, package.cpath = '', ''" }
+    s = server.start { init_worker = [[
+      app.start { events = "page-faults:u", waits = true, heap = 65536, slow = { time = 0 } }
+      package.path, package.cpath, before = "", "", {}
+      for name in pairs(package.loaded) do before[name] = true end]],
+      server = [[location /loaded { content_by_lua_block {
+        for name in pairs(package.loaded) do if not before[name] then ngx.say(name) end end } }]] }
     for path, start in pairs { ["/perf"] = "^<!DOCTYPE html>", ["/perf?format=json"] = "^{", ["/metrics"] = "^# HELP",
-      ["/perf?flame=task-clock:u&seconds=0.1"] = "^<!DOCTYPE html>" } do
+      ["/perf?format=jsn"] = "did you mean 'json'", ["/perf?flame=nonsense"] = "unknown event" } do
       assert.matches(start, (s:get(path)))
     end
+    for _, form in ipairs { "flamegraph", "folded", "pprof", "speedscope" } do
+      for _, what in ipairs { "flame=task-clock:u&seconds=0.1&as=", "flame=alloc&seconds=0.1&as=", "waits=", "heap=" } do
+        local _, status = s:get("/perf?" .. what .. form)
+        assert.equal(200, status)
+      end
+    end
+    for _, what in ipairs { "snapshot", "snapshot&as=html", "snapshot&as=json", "start&events=task-clock:u", "stop" } do
+      local _, status = s:get("/perf?do=" .. what, "-X POST")
+      assert.equal(200, status)
+    end
+    assert.equal("", (s:get "/loaded"))
   end)
 
   it("give metrics that pass promtool and add up", function()
