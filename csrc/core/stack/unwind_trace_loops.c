@@ -2,7 +2,8 @@
  *
  * The compiler unrolls the loops within a trace, and drops the exits that are not needed, so whole iterations may lie between two
  * snapshots. Both snapshots have the index of a numeric loop, as a constant or as the instruction that computes it, which tells how
- * often the loop has gone round. Another loop may have gone round if a variable has another constant at the next snapshot. */
+ * often the loop has gone round. Another loop may have gone round if a variable has another constant at the next snapshot, or if the code
+ * has entered it and can jump over the instruction at which the stretch ends. */
 #include "core/stack/unwind_trace_walk.h"
 
 #include <string.h>
@@ -208,6 +209,20 @@ static double rounds_of(const struct pf_luajit_view *v, const struct pf_trace *t
 	return rounds;
 }
 
+/* Is there a jump from the instructions [from, over) to one between them and `end`? */
+static int jumps_over(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, uint64_t over, uint64_t end)
+{
+	struct pf_trace_window codes = {.n = 0};
+
+	for (unsigned i = 0; i < PF_TRACE_WALK_MOST && from < over; i++, from += PF_LUAJIT_INSTRUCTION) {
+		const uint64_t to = pf_trace_jump(v->l, from, pf_trace_window_instruction(v, f, &codes, from));
+
+		if (to > over && to < end)
+			return 1;
+	}
+	return from < over;
+}
+
 int pf_trace_goes_round(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, const struct pf_snapshot *s,
 			const struct pf_snapshot *next, uint64_t to, struct pf_trace_loop *found)
 {
@@ -237,6 +252,9 @@ int pf_trace_goes_round(const struct pf_luajit_view *v, const struct pf_trace *t
 				loop.step = number_in_slot(v, t, next, loop.slot + STEP);
 			loop.step.known = loop.step.known && loop.step.of == NOTHING;
 			rounds = rounds_of(v, t, f, s, next, to, &loop, inside);
+		} else if (!inside && op == v->l->op_jump) {
+			/* The code has entered the loop. It may have jumped over the instruction, and come to it in another round. */
+			rounds = jumps_over(v, f, s->pc < to ? s->pc : f->code + PF_LUAJIT_INSTRUCTION, to, end);
 		}
 		if (rounds != 0) {
 			any = 1;

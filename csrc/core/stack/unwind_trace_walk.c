@@ -205,7 +205,7 @@ static struct pf_trace_walk follow(const struct pf_luajit_view *v, const struct 
 
 enum { REGION = 1024 /* instructions */, BITS = 64, PASSES_MOST = 8 };
 
-/* A set of instructions of a function. Their numbers count from its first instruction. */
+/* A set of instructions of a function, by number. */
 struct region {
 	uint64_t bits[REGION / BITS];
 };
@@ -215,13 +215,9 @@ static int has(const struct region *r, uint64_t i)
 	return i < REGION && r->bits[i / BITS] >> i % BITS & 1;
 }
 
-/* Add an instruction. Returns 1 if it is new. */
-static int include(struct region *r, uint64_t i)
+static void include(struct region *r, uint64_t i)
 {
-	if (i >= REGION || has(r, i))
-		return 0;
 	r->bits[i / BITS] |= 1ULL << i % BITS;
-	return 1;
 }
 
 /* An instruction: up to two others that may follow it (0: none), and whether the walk ends there. */
@@ -250,32 +246,39 @@ static struct step step_from(const struct pf_luajit_view *v, const struct pf_lua
 }
 
 /* Follow all paths that go through the last instruction only once. `follow` does not find the way out of a loop whose only
- * exit is a jump that it does not take, such as one to the start of an outer loop. */
+ * exit is a jump that it does not take, such as one to the start of an outer loop. The walk gives up at a path that leads too
+ * far away: the numbers of instructions count from the function's first one, or from the one that is REGION / 2 before the start. */
 static struct pf_trace_walk follow_all(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, enum pf_trace_stop how,
 				       uint64_t to)
 {
 	struct region reached = {{0}}, leading = {{0}};
 	struct pf_trace_window codes = {.n = 0}, lines = {.n = 0};
 	struct pf_trace_walk w = {.found = 0};
-	uint64_t lowest = (from - f->code) / PF_LUAJIT_INSTRUCTION, highest = lowest;
-	const uint64_t first = lowest;
+	const uint64_t before = (from - f->code) / PF_LUAJIT_INSTRUCTION, first = before < REGION / 2 ? before : REGION / 2;
+	const uint64_t origin = from - first * PF_LUAJIT_INSTRUCTION;
+	uint64_t lowest = first, highest = first;
 	unsigned passes = 0; /* a backward jump may reach instructions that the pass has already gone by */
-	int again = pf_luajit_holds(f, from + PF_LUAJIT_INSTRUCTION) && include(&reached, first);
+	int again = pf_luajit_holds(f, from + PF_LUAJIT_INSTRUCTION);
 
+	if (again)
+		include(&reached, first);
 	while (again && passes++ < PASSES_MOST) {
 		again = 0;
-		for (uint64_t i = lowest; i <= highest && i < REGION; i++) {
+		for (uint64_t i = lowest; i <= highest; i++) {
 			struct step s;
 
 			if (!has(&reached, i))
 				continue;
-			s = step_from(v, f, &codes, f->code + i * PF_LUAJIT_INSTRUCTION, how, to);
+			s = step_from(v, f, &codes, origin + i * PF_LUAJIT_INSTRUCTION, how, to);
 			for (unsigned j = 0; j < 2 && !(s.ends && how != PF_TRACE_AT); j++) {
-				const uint64_t target = (s.to[j] - f->code) / PF_LUAJIT_INSTRUCTION;
+				const uint64_t target = (s.to[j] - origin) / PF_LUAJIT_INSTRUCTION;
 
 				if (s.to[j] <= f->code || !pf_luajit_holds(f, s.to[j] + PF_LUAJIT_INSTRUCTION) || (how == PF_TRACE_AT && s.to[j] == to) ||
-				    !include(&reached, target))
+				    has(&reached, target))
 					continue;
+				if (target >= REGION)
+					return w;
+				include(&reached, target);
 				again |= target < i;
 				lowest = target < lowest ? target : lowest;
 				highest = target > highest ? target : highest;
@@ -287,18 +290,19 @@ static struct pf_trace_walk follow_all(const struct pf_luajit_view *v, const str
 	for (again = 1, passes = 0; again && passes++ < PASSES_MOST;) {
 		again = 0;
 		for (uint64_t i = highest + 1; i-- > lowest;) {
-			const uint64_t at = f->code + i * PF_LUAJIT_INSTRUCTION;
+			const uint64_t at = origin + i * PF_LUAJIT_INSTRUCTION;
 			struct step s;
 			int leads;
 
 			if (!has(&reached, i) || has(&leading, i))
 				continue;
 			s = step_from(v, f, &codes, at, how, to);
-			leads = s.ends;
+			leads = s.ends || how == PF_TRACE_AT_RETURN; /* there may be no return, but an endless loop */
 			for (unsigned j = 0; j < 2; j++)
-				leads |= s.to[j] && has(&leading, (s.to[j] - f->code) / PF_LUAJIT_INSTRUCTION);
-			if (!leads || !include(&leading, i))
+				leads |= s.to[j] && has(&leading, (s.to[j] - origin) / PF_LUAJIT_INSTRUCTION);
+			if (!leads)
 				continue;
+			include(&leading, i);
 			again = 1;
 			add(v, &w, s.op, line_at(v, f, &lines, at + PF_LUAJIT_INSTRUCTION));
 			w.work = work_of(v->l, s.op) > w.work ? work_of(v->l, s.op) : w.work;
@@ -310,11 +314,27 @@ static struct pf_trace_walk follow_all(const struct pf_luajit_view *v, const str
 	return w;
 }
 
+/* Follow the code up to all the returns that it may reach: those in the middle of the function, too. */
+static struct pf_trace_walk follow_to_returns(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from)
+{
+	struct pf_trace_walk w = follow_all(v, f, from, PF_TRACE_AT_RETURN, 0);
+
+	if (w.found || !f->lineinfo || !pf_luajit_holds(f, from + PF_LUAJIT_INSTRUCTION))
+		return w;
+	w.stretch.all.first = f->first;
+	w.stretch.all.last = f->first + f->lines;
+	w.stretch.calls = w.stretch.allocations = w.stretch.all;
+	return w;
+}
+
 struct pf_trace_walk pf_trace_walk(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, enum pf_trace_stop how, uint64_t to)
 {
-	struct pf_trace_walk w = follow(v, f, from, how, to, 0, 0, 0), all;
+	struct pf_trace_walk w, all;
 
-	if (w.found || how == PF_TRACE_AT_RETURN)
+	if (how == PF_TRACE_AT_RETURN)
+		return follow_to_returns(v, f, from);
+	w = follow(v, f, from, how, to, 0, 0, 0);
+	if (w.found)
 		return w;
 	w = follow(v, f, from, how, to, 1, 0, 0);
 	all = w.found ? w : follow_all(v, f, from, how, to);
