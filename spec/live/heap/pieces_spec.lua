@@ -2,6 +2,7 @@
 --
 -- The story: a snapshot's objects were searched for the largest ones in one piece, and so were the references of each object of
 -- the page. For a heap of 90 MB a worker of nginx was blocked for 3 ms, and for 35 ms by the page.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local perf = require "perf"
 
 local OBJECTS = 200000

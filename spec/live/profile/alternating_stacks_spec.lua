@@ -1,5 +1,6 @@
 -- Stacks of different depths, in zones and outside of them, which have all, some or none of their frames in common. Each is
 -- sampled after each other one: the stack of a sample does not depend on that of the sample before.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local kit = require "testkit"
 local perf = require "perf"
 

@@ -1,4 +1,5 @@
 -- The stack under which a coroutine is shown: its own, its resumer's, its creator's. Programs must not notice the profiler.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local kit = require "testkit"
 local perf = require "perf"
 local profiling = require "spec.support.profiling"

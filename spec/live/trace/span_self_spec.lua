@@ -1,4 +1,5 @@
 -- The self counts of spans with pauses: exact, or left out.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local kit = require "testkit"
 local tracer = require("spec.support.spans").tracer
 local util = require "spec.support.util"

@@ -1,5 +1,6 @@
 -- The story: the profile of a script that ended by exec or _exit was lost, and luaperf said nothing. If a sample is taken while
 -- the kernel runs exec, its signal kills the new program, which has no handler: then luaperf said so, but not why.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local luaperf = require "spec.support.luaperf"
 local util = require "spec.support.util"
 

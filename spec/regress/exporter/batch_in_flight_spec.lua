@@ -1,6 +1,7 @@
 -- The story: a batch that was being sent when a program ended arrived twice. Lua finalizes the newest objects first, so the
 -- connection was closed before the sender's own end, which took that for a failure of the backend and sent the batch again. In a
 -- pre-forking server, whose workers end all the time, a third of the requests appeared twice.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local backend = require "spec.support.backend"
 local util = require "spec.support.util"
 

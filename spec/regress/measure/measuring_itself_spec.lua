@@ -1,6 +1,7 @@
 -- The story: perf.measure("syscalls:sys_enter_read", function() end), README's own example, gave 1: the read(2) that ends the
 -- measurement. The same error was in raw_syscalls, event:measure, group:measure and a job of a pool. A measurement within another
 -- one added its reads to the outer one's count, and a span with one child showed 3 to 4 although the program had read nothing.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local kit = require "testkit"
 local perf = require "perf"
 local tracer = require("spec.support.spans").tracer

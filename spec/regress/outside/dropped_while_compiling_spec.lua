@@ -1,6 +1,7 @@
 -- The story: a profiler of another process that the program had dropped stayed open, with its maps, its program and its ring.
 -- LuaJIT had compiled a call of a function that had the first profiler as an upvalue, and compiled code keeps such a function
 -- alive. Whether it compiled that call depended on addresses, so a spec rarely found it.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local kit = require "testkit"
 local outside = require "spec.support.outside"
 

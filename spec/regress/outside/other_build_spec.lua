@@ -1,5 +1,6 @@
 -- The story: redis-server has Lua 5.1 in itself, as another build than that of luaperf. A loop of plain arithmetic was shown at
 -- the line of its `for`, the last one for which Lua had saved the place.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local luaperf = require "spec.support.luaperf"
 local outside = require "spec.support.outside"
 local util = require "spec.support.util"

@@ -5,6 +5,7 @@
 -- LuaJIT runs it without its compiler. Before July 2023 an allocation that fails in compiled code reads the frame at an old
 -- L->base (lj_err_mem), which is a crash if a table lies there: about 1 of 100 runs of this program did, and none of 600 with the
 -- compiler off.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local util = require "spec.support.util"
 
 describe("a profile of a program that runs out of memory", function()

@@ -1,6 +1,7 @@
 -- The story: while a profiler ran on LuaJIT, another one was refused and closed, or an earlier one was collected. That cleared
 -- the places in LuaJIT's memory that the running profiler reads. Its profile then had "(C function)" in place of string.find, and
 -- the program crashed if a sample came at the wrong moment.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local perf = require "perf"
 local profiling = require "spec.support.profiling"
 

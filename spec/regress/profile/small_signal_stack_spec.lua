@@ -3,6 +3,7 @@
 -- take 3 KB: the handler overran the stack, and the program ended by SIGSEGV. So it did later, if the program set its small stack
 -- while the profiler was running. So did the learner of PUC Lua's unwinder, whose handler unwinds at each machine instruction of
 -- a probe, before the first profile of a process.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local kit = require "testkit"
 local perf = require "perf"
 local util = require "spec.support.util"

@@ -1,5 +1,6 @@
 -- A malformed pattern was only matched with "" at the start, which finds few mistakes. Then each request whose path matched the
 -- pattern's begin failed. So did requests for which the function `routes` raised an error.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local routes = require "resty.perf.routes"
 
 describe("patterns of routes", function()

@@ -4,6 +4,7 @@
 --
 -- And the learner there took one of the allocator's callers for the interpreter's loop, since both have the address in a register
 -- while memory is allocated. So the lines of a loop that do anything else had no time at all.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local kit = require "testkit"
 local sampled = require "spec.support.sampled"
 

@@ -1,6 +1,7 @@
 -- The story: tracer:flush() within a span added the cost of sending to the span. The cost of a span's finish was excluded, but
 -- only from its parents that counted at that time, and only from the tracer's list: not from other spans, from a span's own
 -- events, or from spans above a paused parent.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local core = require "perf.core"
 local kit = require "testkit"
 local perf = require "perf"

@@ -1,5 +1,6 @@
 -- Names and bytes from untrusted sources: no name leaves its directory, no zero byte cuts a path short, no link is followed to a
 -- file, no number in a record is trusted. See doc/security.md.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local core = require "perf.core"
 local kit = require "testkit"
 local perf = require "perf"
