@@ -128,6 +128,7 @@ end
 -- @raise for an unknown name, field or option
 function M.group(list, opts)
   argument.check_dot(list)
+  open.check_events(list, "array of events")
   opts = open.check_target(opts, "perf.group", 2)
   if type(list) == "string" then list = M.events_of(list) end
   if type(list) ~= "table" then

@@ -106,6 +106,12 @@ local function open_again(name, again)
   return explain(again.info.label, again.attr, message, code, {})
 end
 
+-- Raise an error about a first argument that is nil before one about the second: perf.open(perf.kprobe {...}) gets nil and a
+-- message if perf.kprobe fails.
+function M.check_events(events, expected)
+  if events == nil then argument.raise(expected .. " expected, got nil") end
+end
+
 --- Open one event; return an Event.
 -- @tparam string|table event a name as in perf stat -e, or a table of perf_event_attr fields
 -- @tparam[opt] table options
@@ -116,6 +122,7 @@ function M.open(event, opts)
   local again = opts == nil and by_name[event]
   if again then return open_again(event, again) end
   argument.check_dot(event)
+  M.check_events(event, "event name or table")
   late "perf.api.check".check_no_options(event, "perf.open", 1)
   opts = M.check_target(opts, "perf.open", 2)
   if type(event) == "table" and event[1] ~= nil and next(event, 1) == nil then event = event[1] end -- a list of one

@@ -156,6 +156,7 @@ end
 -- @raise for an unknown name, field or option
 function M.set(events, opts)
   argument.check_dot(events)
+  open.check_events(events, "event name or table")
   late "perf.api.check".check_no_options(events, "perf.set", 1)
   opts = open.check_target(opts, "perf.set", 2, own_checks)
   local bpf = opts.bpf and program_of(opts.bpf)
