@@ -213,7 +213,8 @@ static void push_stack(lua_State *L, const struct stack *s)
     lua_setfield(L, -2, "places");
 }
 
-/* learn(): true and the nanoseconds that it took; or nil and what was not found */
+/* learn(): true, the nanoseconds that it took, and on LuaJIT whether it has found where the compiler keeps the number of the exit by
+ * which a trace was left; or nil and what was not found */
 static int kit_learn(lua_State *L)
 {
     const char *why = NULL;
@@ -235,7 +236,12 @@ static int kit_learn(lua_State *L)
     }
     lua_pushboolean(L, 1);
     tk_push_u64(L, from);
-    return 2;
+#if defined LUAJIT_VERSION
+    lua_pushboolean(L, kit.layout.trace_exit != 0);
+#else
+    lua_pushnil(L);
+#endif
+    return 3;
 }
 
 /* The own memory, of which one read fails. */

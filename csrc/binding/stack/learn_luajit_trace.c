@@ -412,8 +412,9 @@ static void look_whether_compiled(struct pb_learner *w)
 	w->looks += pb_luajit_compiled(w) >= 0;
 }
 
-/* When a loop ends, its trace is left. Then the compiler's state has the number of the trace and that of the exit, whose snapshot
- * has the address after the loop. */
+/* When a loop ends, a trace of it is left. Then the compiler's state has the number of the trace and that of the exit, whose snapshot
+ * has the address after the loop. It need not be the loop's first trace: where LuaJIT has integers, as on arm64, the sums in the loop
+ * overflow, and further traces of the loop are compiled for the new types. */
 static void learn_exit(struct pb_learner *w)
 {
 	static const uint8_t order[] = {0, 1, 0, 1};
@@ -423,18 +424,17 @@ static void learn_exit(struct pb_learner *w)
 	struct pb_luajit_choice place = {0, 0};
 
 	for (unsigned i = 0; i < sizeof order; i++) {
-		const uint32_t number = w->traces[order[i]].number;
+		struct pf_trace first, left;
 		struct pf_snapshot s;
-		struct pf_trace t;
 
 		if (!pb_luajit_run_loop(w, order[i] ? PB_LUAJIT_LOOPS_MANY : PB_LUAJIT_LOOPS_FEW, look_whether_compiled) ||
-		    !pf_trace_read_numbered(&v, number, &t) || !is_start(w, &w->traces[order[i]], t.start))
+		    !pf_trace_read_numbered(&v, w->traces[order[i]].number, &first) || !is_start(w, &w->traces[order[i]], first.start))
 			return;
 		for (unsigned k = 0; k < sizeof out; k++)
 			if (!out[k])
-				out[k] = pb_luajit_number(w, w->global + k * 4) != number ||
-					 !pf_trace_read_snapshot(&v, &t, pb_luajit_number(w, w->global + (k + 1) * 4), &s) ||
-					 s.pc != t.start + PF_LUAJIT_INSTRUCTION;
+				out[k] = !pf_trace_read_numbered(&v, pb_luajit_number(w, w->global + k * 4), &left) ||
+					 !pf_trace_read_snapshot(&v, &left, pb_luajit_number(w, w->global + (k + 1) * 4), &s) ||
+					 s.pc != first.start + PF_LUAJIT_INSTRUCTION;
 	}
 	for (unsigned k = 0; k < sizeof out; k++)
 		if (!out[k])
