@@ -358,6 +358,17 @@ static __always_inline void return_to(__u32 thread)
 	write_return(thread, left);
 }
 
+/* A thread has ended, and will not leave its CPU again. If there is no room for its last return, the collector takes it from the map. */
+static __always_inline void end(__u32 thread)
+{
+	struct pf_switched_out *left = bpf_map_lookup_elem(&switches, &thread);
+
+	if (!left || write_return(thread, left))
+		return;
+	left->ended = 1;
+	count(PF_SNAPSHOT_ENDED, 1);
+}
+
 /* Take a sample of the running thread. ours: only if its process, or the parent of that, is known. */
 static __always_inline void take(void *ctx, __u64 weight, __u64 address, int puc, int ours, int is_switch)
 {
@@ -448,7 +459,9 @@ end:
 	int name##_switch(struct sched_switch *ctx)           \
 	{                                                     \
 		if (active) {                                 \
-			if (!(ctx->previous_state & ENDED))   \
+			if (ctx->previous_state & ENDED)      \
+				end(ctx->previous);           \
+			else                                  \
 				take(ctx, 0, 0, puc, 1, 1);   \
 			return_to(ctx->next);                 \
 		}                                             \

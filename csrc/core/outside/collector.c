@@ -364,6 +364,7 @@ static void *run(void *p)
 
 	while (!atomic_load(&c->stopping)) {
 		drain(c);
+		pf_off_cpu_ended(c);
 		pf_targets_forget(c);
 		if (pf_sys->poll(fds, 2, c->queue.first ? 0 : LOOK_MS) > 0 && fds[1].revents)
 			pf_sys->read(c->wake[0], &byte, 1);

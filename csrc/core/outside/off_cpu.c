@@ -57,8 +57,37 @@ void pf_off_cpu_return(struct pf_collector *c, const struct pf_switched_in *in)
 	o->time = 0;
 }
 
+static uint64_t ended(const struct pf_collector *c)
+{
+	const uint32_t which = PF_SNAPSHOT_ENDED;
+	uint64_t *const n = c->runs + c->cpus, sum = 0;
+
+	if (pf_collector_ask(c->maps.counts, &which, n) < 0)
+		return 0;
+	for (unsigned i = 0; i < c->cpus; i++)
+		sum += n[i];
+	return sum;
+}
+
+void pf_off_cpu_ended(struct pf_collector *c)
+{
+	if (c->off_n == 0 || ended(c) == c->off_ended)
+		return;
+	for (unsigned i = 0; i < c->off_slots; i++) {
+		const struct pf_off_cpu *o = &c->off[i];
+		struct pf_switched_out out;
+
+		if (!o->time || pf_collector_ask(c->maps.switches, &o->thread, &out) < 0 || out.time != o->time || !out.ended)
+			continue;
+		pf_off_cpu_return(c, &(struct pf_switched_in){.off = out.off, .thread = o->thread});
+		pf_collector_tell(c->maps.switches, &o->thread, NULL);
+		c->off_ended++;
+	}
+}
+
 void pf_off_cpu_so_far(struct pf_collector *c, uint64_t now)
 {
+	pf_off_cpu_ended(c);
 	c->off_ns = 0;
 	for (unsigned i = 0; i < c->off_slots; i++) {
 		struct pf_off_cpu *o = &c->off[i];

@@ -95,9 +95,10 @@ struct pf_switched_in {
 };
 
 /* A thread that has left its CPU: the time when it left; off: how long it was off its CPU, if it has returned and the
- * ring had no room for its struct pf_switched_in; else 0. */
+ * ring had no room for its struct pf_switched_in; else 0. ended: it has ended since then, and the collector takes its return
+ * from here. */
 struct pf_switched_out {
-	pf_u64 time, off;
+	pf_u64 time, off, ended;
 };
 
 /* The samples that were counted for the key of a stack. */
@@ -140,7 +141,8 @@ struct pf_snapshot_layout {
 	pf_u32 string_kind, string_short_size, string_is_short;
 };
 
-/* Counts of the program, by CPU. RUNS: it is odd while a sample is taken, and changes at the beginning and the end. */
+/* Counts of the program, by CPU. RUNS: it is odd while a sample is taken, and changes at the beginning and the end. ENDED: the threads
+ * that have been marked as ended. */
 enum pf_snapshot_count {
 	PF_SNAPSHOT_SAMPLES,
 	PF_SNAPSHOT_DROPPED,
@@ -148,6 +150,7 @@ enum pf_snapshot_count {
 	PF_SNAPSHOT_OFF,
 	PF_SNAPSHOT_DROPPED_WEIGHT,
 	PF_SNAPSHOT_RUNS,
+	PF_SNAPSHOT_ENDED,
 	PF_SNAPSHOT_COUNTS
 };
 

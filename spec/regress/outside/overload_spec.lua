@@ -19,9 +19,11 @@ end
 
 -- Profile a child in a process that is stopped while the child runs, so that it reads no sample before the child has ended.
 -- @tab opts of perf.profiler
--- @func report is called in the profiler's process, with the Profile and the number of calls of process_vm_readv since its start
+-- @func report is called in the profiler's process, with the Profile, the number of calls of process_vm_readv since its start,
+-- and the result of before_stop
+-- @func[opt] before_stop is called there with the Profiler, when the child has ended
 -- @return the strings that report and fn have returned
-local function profile_while_stopped(opts, report, fn)
+local function profile_while_stopped(opts, report, fn, before_stop)
   local text, result
   local child = assert(kit.start(fn))
   opts.pid = child:pid()
@@ -33,8 +35,9 @@ local function profile_while_stopped(opts, report, fn)
       assert(p:start())
       util.write_file(started, "")
       wait_for_file(ended)
+      local extra = before_stop and before_stop(p)
       local prof = assert(p:stop())
-      return report(prof, core.fault())
+      return report(prof, core.fault(), extra)
     end))
     profiler:go()
     wait_for_file(started)
@@ -75,13 +78,20 @@ describe("a profile of another process that reads its samples late", function()
   end)
 
   -- The story: if the ring was full when a thread returned to its CPU, the profiler did not learn of it, and counted the
-  -- thread as off its CPU until the stop.
+  -- thread as off its CPU until the stop. Later, those of these threads that ended stayed in a map of the BPF program for ever.
+  -- When the map was full, no switch was sampled any more.
   it("has the time off the CPU of threads that return while the ring is full", function()
     requires { tracepoint = "sched:sched_switch" }
     local WAITERS = 60
-    local text, times = profile_while_stopped({ event = "context-switches" }, function(prof)
-      return ("%d %d %d\n"):format(tonumber(profiling.under(prof, "wait_for_writer")), prof.lost,
-        tonumber(profiling.under(prof, "(unsampled)"))) .. profiling.text(prof)
+    local function threads_in_map(p)
+      p.sampler:snapshot() -- so that all samples have been read
+      local n = 0
+      for _ in p.sampler.obj:map "switches":pairs() do n = n + 1 end
+      return n
+    end
+    local text, times = profile_while_stopped({ event = "context-switches" }, function(prof, _, kept)
+      return ("%d %d %d %d\n"):format(tonumber(profiling.under(prof, "wait_for_writer")), prof.lost,
+        tonumber(profiling.under(prof, "(unsampled)")), kept) .. profiling.text(prof)
     end, function()
       local shortest, sum, waiters
       util.with_directory(function(dir)
@@ -110,14 +120,15 @@ describe("a profile of another process that reads its samples late", function()
         for i = 1, WAITERS do sum = sum + select(2, assert(waiters[i]:wait())) end
       end)
       return ("%d %d"):format(WAITERS * shortest, sum)
-    end)
-    local found, lost, unsampled = text:match "^(%d+) (%d+) (%d+)"
+    end, threads_in_map)
+    local found, lost, unsampled, kept = text:match "^(%d+) (%d+) (%d+) (%d+)"
     local least, most = times:match "^(%d+) (%d+)"
     text = times .. "\n" .. text
     assert.is_true(tonumber(lost) > 0, text)
     assert.is_true(tonumber(found) >= tonumber(least), text)
     assert.is_true(tonumber(found) <= tonumber(most), text)
     assert.is_true(tonumber(unsampled) < tonumber(found), text) -- their time is counted once
+    assert.equal(0, tonumber(kept), text)
   end)
 
   -- @return the number of reads of memory, of samples, of those under testkit.syscalls, and of those whose function is gone; and
