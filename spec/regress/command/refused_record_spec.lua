@@ -11,7 +11,10 @@ describe("luaperf record without permission", function()
     for i, opts in ipairs { { pid = { 1 } }, { all_cpus = true }, {} } do
       opts.timeout, opts.output, opts.events = 0.05, "/dev/null", "page-faults"
       assert.matches("^nil EACCES: [^\n]*: Permission denied %(kernel.perf_event_paranoid is 2[^()]*%)$", as_nobody(2, function()
+        local said
+        require "perf.command.terminal".error = function(text) said = text end
         local status, message, code = require "perf.command.record".run(opts, words[i] or {}, {})
+        assert((said ~= nil) == (i == 1) and (not said or said:find("that needs CAP_SYS_PTRACE", 1, true)), said)
         return ("%s %s: %s"):format(tostring(status), tostring(code), tostring(message))
       end))
     end
