@@ -1,7 +1,7 @@
 /* The lines for which a stretch of compiled code stands: those of the bytecode from a snapshot's address to the next one's.
  *
  * A conditional jump has a separate snapshot, for its comparison alone, whose address is that of the branch that was not taken. The
- * jump itself is found by its two targets. */
+ * jump itself is one that has this target. */
 #include "core/stack/unwind_trace_walk.h"
 
 #include <string.h>
@@ -157,22 +157,49 @@ static void leave_comparison(const struct pf_luajit_view *v, const struct pf_tra
 	}
 }
 
-/* Find the jump of snapshot k: the snapshot's address is one of its targets, and the code before leads to it. */
-static uint64_t find_jump(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
-			  const struct pf_snapshot *s, uint64_t actual)
+/* The lines of the jump of snapshot k, whose address is one of the jump's targets; none if there is no such jump. Several jumps may have
+ * this target, as in `if a and b`, and the compiler knows some conditions, and makes neither code nor snapshots for their jumps. So all
+ * those count that lie between the previous snapshot and the next one, but for those of the snapshots of the same target around this one. */
+static struct pf_luajit_lines lines_of_jump(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
+					    const struct pf_snapshot *s, const struct pf_snapshot *next)
 {
-	const uint64_t before = s->pc - PF_LUAJIT_INSTRUCTION, before_actual = actual - PF_LUAJIT_INSTRUCTION;
-	struct pf_snapshot previous;
-	struct pf_trace_walk w;
+	uint64_t jumps[PF_TRACE_JUMPS_MOST], low = 0, high = UINT64_MAX;
+	const unsigned n = pf_trace_jumps_to(v, f, s->pc, jumps);
+	struct pf_luajit_lines lines = {0, 0};
+	struct pf_snapshot previous = *s, at = *s, after;
+	struct pf_trace_loop loop;
+	unsigned first = 0, last = n, earlier = 0, later = 0;
+	uint32_t i = k;
 
-	if (actual && pf_luajit_holds(f, s->pc) && pf_trace_jump(v->l, before, pf_trace_instruction(v, before)) == actual)
-		return before;
-	if (actual && pf_luajit_holds(f, actual) && pf_trace_jump(v->l, before_actual, pf_trace_instruction(v, before_actual)) == s->pc)
-		return before_actual;
-	if (k == 0 || !pf_trace_read_snapshot(v, t, k - 1, &previous) || previous.base != s->base)
-		return 0;
-	w = walk_to_jump(v, t, f, k, s, previous.pc);
-	return w.found ? w.last : 0;
+	while (i > 0 && pf_trace_read_snapshot(v, t, --i, &previous) && previous.base == s->base && previous.pc == s->pc &&
+	       is_comparison(v, t, &previous, at.ref)) {
+		earlier++;
+		at = previous;
+	}
+	if (n > 1 && k > 0 && previous.base == s->base && !is_comparison(v, t, &previous, 0)) {
+		at = *next;
+		for (i = k + 1; at.pc == s->pc && i + 1 < t->snapshots_n && pf_trace_read_snapshot(v, t, ++i, &after) && is_comparison(v, t, &at, after.ref);
+		     at = after)
+			later++;
+		low = previous.pc;
+		if (at.base == s->base && at.pc > low && !is_comparison(v, t, &at, 0))
+			high = at.pc;
+		while (first < last && jumps[first] < low)
+			first++;
+		while (first < last && jumps[last - 1] >= high)
+			last--;
+		if (last - first > earlier + later) {
+			first += earlier;
+			last -= later;
+		}
+		if (first == last || pf_trace_goes_round(v, t, f, &previous, next, jumps[first], &loop)) {
+			first = 0;
+			last = n;
+		}
+	}
+	for (; first < last; first++)
+		pf_trace_widen(&lines, pf_luajit_line(v, f, jumps[first] + PF_LUAJIT_INSTRUCTION));
+	return lines;
 }
 
 /* Find the jump one of whose targets is the address of snapshot k, and its other target; 0 if there is none. */
@@ -294,11 +321,9 @@ struct pf_trace_stretch pf_trace_lines(const struct pf_luajit_view *v, const str
 	int enters = 0;
 
 	if (there && is_comparison(v, t, s, last ? 0 : next.ref) && (!last || is_last(v, t, s->ref))) {
-		jump = find_jump(v, t, f, k, s, actual);
-		if (jump) {
-			pf_trace_widen(&w.stretch.all, pf_luajit_line(v, f, jump + PF_LUAJIT_INSTRUCTION));
+		w.stretch.all = lines_of_jump(v, t, f, k, s, &next);
+		if (w.stretch.all.first)
 			return w.stretch;
-		}
 	}
 	if (!there) { /* the code only continues in another trace or in the interpreter */
 		pf_trace_widen(&w.stretch.all, pf_luajit_line(v, f, s->pc + PF_LUAJIT_INSTRUCTION));

@@ -341,6 +341,24 @@ struct pf_trace_walk pf_trace_walk(const struct pf_luajit_view *v, const struct 
 	return all.found ? all : w;
 }
 
+unsigned pf_trace_jumps_to(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t to, uint64_t jumps[PF_TRACE_JUMPS_MOST])
+{
+	struct pf_trace_window codes = {.n = 0};
+	unsigned n = 0;
+
+	for (uint32_t i = 1; i < f->n; i++) {
+		const uint64_t pc = f->code + (uint64_t)i * PF_LUAJIT_INSTRUCTION;
+		const uint32_t code = pf_trace_window_instruction(v, f, &codes, pc);
+
+		if ((pc + PF_LUAJIT_INSTRUCTION != to && pf_trace_jump(v->l, pc, code) != to) || !is_branch(v, f, pc, code))
+			continue;
+		if (n == PF_TRACE_JUMPS_MOST)
+			return 0;
+		jumps[n++] = pc;
+	}
+	return n;
+}
+
 struct pf_trace_walk pf_trace_walk_to_jump(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, uint64_t to,
 					   uint64_t beyond, unsigned more)
 {

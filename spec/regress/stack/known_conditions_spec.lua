@@ -4,6 +4,9 @@
 --   ended at the first jump back, that of a part that the compiler knows.
 -- * If two parts with an exit follow one that the compiler knows, the search for the jump of the first of them ended at the
 --   first jump of all, because all their jumps have the same target.
+--
+-- Later, a comparison itself was shown on the line of the part after it, which the compiler knows. The snapshots around the
+-- comparison have the two targets of the jump of that part, too.
 local page_fault = require "spec.support.page_fault"
 local perf = require "perf"
 local profiling = require "spec.support.profiling"
@@ -86,5 +89,40 @@ describe("a call in a condition that the compiler knows in part", function()
         end)
       end
     end
+  end
+
+  -- The comparison reads memory that was freed. `s > y` is known, from line 6.
+  local COMPARISON = [[
+local p, t = require("ffi").cast("double *", at), { 1 }
+return function(n) local s, y, u = 1, 5, 0
+for i = 1, n do
+s = s % 3 - 5
+y = y % 11 + 7
+if s > y then u = u + 1 end
+C.page_fault_drop(at, size, 4)
+if s > p[0] or
+s > y then
+u = u + 1
+end
+u = u + t[1]
+end return u end]]
+
+  for _, setting in ipairs { "+loop", "-loop" } do
+    it("is on its line, or in a range with it, if it is a comparison: " .. setting, function()
+      jit.flush()
+      jit.opt.start("hotloop=1", "hotexit=1", setting)
+      local run = page_fault.program(COMPARISON)
+      run(ROUNDS)
+      local prof = perf.profile({ event = "page-faults", period = 1, timeline = 1000 }, run, ROUNDS)
+      local n = 0
+      for s in prof:timeline() do
+        if page_fault.is_at(s.addr) then
+          n = n + 1
+          assert.is_true(page_fault.in_program(s.stack[1]), profiling.text(prof))
+          assert.is_true(s.stack[1].line <= 8 and 8 <= (s.stack[1].lastline or s.stack[1].line), profiling.text(prof))
+        end
+      end
+      assert.equal(ROUNDS, n)
+    end)
   end
 end)
