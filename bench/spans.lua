@@ -3,7 +3,6 @@
 -- Rounds are interleaved and shuffled; the output is the minimum and median of all.
 --
 --     eval "$(make -s env)"; taskset -c 1 luajit bench/spans.lua [ROUNDS]
-local measure = require "perf.measure"
 local perf = require "perf"
 
 local EVENTS = "task-clock,page-faults,context-switches,cpu-migrations"
@@ -15,14 +14,17 @@ local function tracer(events)
 end
 
 local with, without = tracer(EVENTS), tracer(false)
-local parent = with:start "parent"
-local child = { parent = parent }
 local function empty() end
 
 local contestants = {
   { "perf.measure(list, fn)", function() for _ = 1, N do perf.measure(EVENTS, empty) end end },
   { "a span", function() for _ = 1, N do with:start("work"):finish() end end, with },
-  { "a span within another", function() for _ = 1, N do with:start("work", child):finish() end end, with },
+  { "a span within another", function()
+    local parent = with:start "parent"
+    local child = { parent = parent }
+    for _ = 1, N do with:start("work", child):finish() end
+    parent:finish()
+  end, with },
   { "a span with an attribute", function()
     for _ = 1, N do with:start("work"):set_attribute("key", "value"):finish() end
   end, with },
@@ -30,9 +32,11 @@ local contestants = {
 }
 
 local has_ffi, ffi = pcall(require, "ffi")
+local group -- not that of the list, which would be measured differently once its descriptor is known
 if has_ffi then
   ffi.cdef "long read(int, void *, size_t);"
-  local group = measure.lookup(EVENTS).groups[1]
+  group = assert(perf.group(EVENTS))
+  assert(group:enable())
   local fd, buffer = group:members()[1]:fd(), ffi.new "uint64_t[32]"
   local C = ffi.C
   table.insert(contestants, 1, { "floor: two group reads", function()

@@ -26,10 +26,18 @@ function M.word(c, i) return number(c._v[i]) end
 function M.layout(c) return c._layout end
 function M.reset_ns(c) return tonumber(c._reset_ns) end
 
+local last = ffi.typeof "int" -- the type that is_packed found last
+
+-- There is a type for each number of words. LuaJIT's compiler gives up at the loop if that goes on to a second type, and does not
+-- compile the caller. So the type that was found last is tried first.
 function M.is_packed(v)
   if type(v) ~= "cdata" then return false end
+  if ffi.istype(last, v) then return true end
   for _, ct in pairs_of(types) do
-    if ffi.istype(ct, v) then return true end
+    if ffi.istype(ct, v) then
+      last = ct
+      return true
+    end
   end
   return false
 end
