@@ -98,7 +98,7 @@ static struct pf_puc_layout a_layout(void)
 	struct pf_puc_layout l = {
 		.pointer = 8,
 		.relative = (uint8_t)fuzz_below(2),
-		.thread = {.type = 8, .status = 10, .global = 24, .ci = 32, .stack = 48, .error = 88, .base = 96, .pc = PF_PUC_NONE, .is_thread = 8},
+		.thread = {.type = 8, .status = 10, .top = 16, .global = 24, .ci = 32, .stack = 48, .error = 88, .base = 96, .pc = PF_PUC_NONE, .is_thread = 8},
 		.main = 176,
 		.previous = 0,
 		.call = {.func = 0, .previous = 16, .pc = 32, .size = 64},
@@ -161,6 +161,7 @@ static uint64_t a_state(const struct pf_puc_layout *l, struct pf_registers *r)
 		set(thread + l->thread.global, global, 8);
 		set(thread + l->thread.ci, calls + l->call.size * n, 8);
 		set(thread + l->thread.stack, stack, 8);
+		set(thread + l->thread.top, fuzz_below(8) ? stack + 16 * (n + 1) : fuzz_below(8), 8);
 		set(thread + l->thread.error, jump, 8);
 		set(thread + l->thread.base, calls, 8); /* 5.4 has the base call itself here, not its address */
 		for (unsigned k = 1; k <= n; k++) {

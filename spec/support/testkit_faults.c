@@ -2,6 +2,7 @@
 #include "testkit.h"
 
 #include <errno.h>
+#include <lualib.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <string.h>
@@ -210,19 +211,37 @@ static int kit_ask_below(lua_State *L)
     return 1;
 }
 
+/* A page of the Lua stack that has nothing else, and not the frames of the innermost functions; 0: the stack is too small. */
+static uintptr_t page_of_stack(lua_State *L, uintptr_t size)
+{
+    const uintptr_t *const words = (const void *)L;
+#if defined LUA_JITLIBNAME
+    enum { BASE = 4, TOP, END, LOW }; /* words of lua_State */
+    const uintptr_t page = (words[LOW] + size - 1) & ~(size - 1);
+
+    return words[LOW] <= words[BASE] && words[BASE] <= words[TOP] && words[TOP] <= words[END] && page + 2 * size <= words[BASE] ? page : 0;
+#else
+    enum { TOP = 2, PAGES = 4 };
+    uintptr_t value;
+
+    lua_pushlightuserdata(L, &value);
+    memcpy(&value, (const char *)words[TOP] - 16, sizeof value);
+    lua_pop(L, 1);
+    return value == (uintptr_t)&value ? (words[TOP] - PAGES * size) & ~(size - 1) : 0;
+#endif
+}
+
 /*
- * syscalls_above(n, hides): n system calls. If hides is true, a page of LuaJIT's stack below cannot be read meanwhile: one that has
- * nothing else, and not the frames of the innermost functions.
+ * syscalls_above(n, hides): n system calls. If hides is true, a page of the Lua stack below cannot be read meanwhile. In PUC Lua, the stack
+ * must have six pages.
  */
 static int kit_syscalls_above(lua_State *L)
 {
-    enum { BASE = 4, TOP, END, LOW }; /* words of LuaJIT's lua_State */
-    const uintptr_t *const words = (const void *)L;
-    const uintptr_t size = (uintptr_t)sysconf(_SC_PAGESIZE), page = (words[LOW] + size - 1) & ~(size - 1);
+    const uintptr_t size = (uintptr_t)sysconf(_SC_PAGESIZE), page = page_of_stack(L, size);
     const size_t n = tk_check_count(L, 1);
 
     if (lua_toboolean(L, 2)) {
-        if (words[LOW] > words[BASE] || words[BASE] > words[TOP] || words[TOP] > words[END] || page + 2 * size > words[BASE])
+        if (!page)
             return luaL_error(L, "the stack is too small");
         if (mprotect((void *)page, size, PROT_NONE) < 0)
             return tk_refused(L, "mprotect", errno);

@@ -347,7 +347,7 @@ struct summary {
 
 static struct {
     unsigned stacks, cut, states[PF_STATES]; /* cut: stacks that are not whole, although no read is refused */
-    unsigned n; /* stacks that changed without a failure */
+    unsigned n, missing; /* stacks that changed without a failure; those of them that lack a function */
     struct {
         unsigned read, n, of, state;
         int kept; /* whether the unwinder keeps results */
@@ -388,6 +388,7 @@ static void compare(const struct summary *s, const struct summary *whole, unsign
         refusals.silent[refusals.n].kept = kept;
     }
     refusals.n++;
+    refusals.missing += s->n < whole->n;
 }
 
 /* Unwind a stack. Then unwind it again for each of its reads of memory, with that read refused. */
@@ -422,14 +423,17 @@ static __attribute__((noinline)) void refuse_here(void)
     refuse_each(&r, pf_own_memory(NULL));
 }
 
-/* A table: stacks, cut, states (how many by state) and silent: descriptions of stacks that changed without a failure */
+/* A table: stacks, cut, states (how many by state), silent: descriptions of stacks that changed without a failure; and missing: how many
+ * of these lack a function */
 static int push_refusals(lua_State *L)
 {
-    lua_createtable(L, 0, 4);
+    lua_createtable(L, 0, 5);
     lua_pushinteger(L, (lua_Integer)refusals.stacks);
     lua_setfield(L, -2, "stacks");
     lua_pushinteger(L, (lua_Integer)refusals.cut);
     lua_setfield(L, -2, "cut");
+    lua_pushinteger(L, (lua_Integer)refusals.missing);
+    lua_setfield(L, -2, "missing");
     lua_createtable(L, 0, PF_STATES);
     for (unsigned i = 0; i < PF_STATES; i++) {
         lua_pushinteger(L, (lua_Integer)refusals.states[i]);

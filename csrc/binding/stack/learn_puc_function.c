@@ -47,7 +47,7 @@ static void learn_kinds(struct pb_learner *w)
 		w->protos[i - PB_PUC_ONE] = pb_puc_word(o[i], l->closure.proto);
 }
 
-/* T's stack, while T is in no call and has known values: a table, Lua functions, C functions. */
+/* T's stack, while T is in no call and has known values: a table, Lua functions, C functions. Nothing is above them. */
 static void learn_values(struct pb_learner *w)
 {
 	struct pf_puc_layout *l = w->l;
@@ -83,6 +83,10 @@ static void learn_values(struct pb_learner *w)
 		}
 	l->value.tag = pb_puc_chosen(w, "type of a value");
 #undef TAG
+	PB_PUC_WORDS(o, PB_PUC_THREAD)
+	if (pb_puc_word(thread, o) == pb_puc_word(call, l->call.func) + size * (unsigned)(lua_gettop(w->T) + 1))
+		pb_puc_choose(w, o);
+	l->thread.top = pb_puc_chosen(w, "top");
 	lua_settop(w->T, 0);
 }
 

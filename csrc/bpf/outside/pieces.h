@@ -138,6 +138,7 @@ struct scratch {
 	__u64 unprotected;         /* the global state of a thread without a protected call */
 	__u64 main, end;           /* the main thread; the end of the part of the C stack that is looked at, and copied */
 	__u64 ci, base, lua_stack; /* the next call; the end of the list; the address from which calls count, or 0 */
+	__u64 func, values_end;    /* the place of the innermost call's function on the Lua stack; the end of the values there */
 	__u64 live;                /* the innermost call's pc, if it is not in the call */
 	__u64 longjmp;             /* a thread's outermost lua_longjmp */
 	__u64 collects;            /* the collector may run: a register or the C stack has an address in its code */

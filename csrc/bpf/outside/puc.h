@@ -271,22 +271,30 @@ static long each_call(__u32 i, void *unused)
 	if (!s || !s->ci || s->ci == s->base)
 		return 1;
 	at = put_near(PF_PIECE_CHANGES, s->ci, layout.call_size);
-	if (!at)
+	if (!at) {
+		s->certain = 0; /* a stack that is whole may have the same functions as the part so far */
 		return 1;
+	}
 	first = i == 0 && s->current == s->running;
 	func = word_of(s, at, layout.call_func);
 	pc = i == 0 && s->live ? s->live : word_of(s, at, layout.call_pc);
 	if (s->lua_stack && func < s->lua_stack)
 		func += s->lua_stack;
+	if (i == 0)
+		s->func = func;
+	if (i == 1 && func >= s->func) /* the innermost call has not begun yet, and has the function of an earlier one */
+		s->certain = 0;
 	s->ci = layout.call_previous == NONE ? s->ci - layout.call_size : word_of(s, at, layout.call_previous);
 	at = put_near(PF_PIECE_CHANGES, func, layout.value_tag + 1);
-	if (!at)
+	if (!at) {
+		s->certain = 0; /* as above */
 		return 0;
+	}
 	object = word_of(s, at, 0);
 	tag = byte_of(s, at, layout.value_tag);
 	mix_path(s, object ^ (__u64)tag << 56);
 	if (first) /* if the collector may run, only the frames of the C stack show whether it does */
-		s->certain = !s->collects && !s->process.young;
+		s->certain = !s->collects && !s->process.young && func < s->values_end;
 	if (tag != layout.tag_lua && tag != layout.tag_c)
 		return 0;
 	is_new = !was_seen(s, object);
@@ -445,6 +453,9 @@ static long each_thread(__u32 i, void *unused)
 		s->base = word_of(s, at, layout.base);
 	s->lua_stack = layout.thread_stack_relative ? word_of(s, at, layout.thread_stack_relative) : 0;
 	s->live = layout.thread_pc == NONE ? 0 : word_of(s, at, layout.thread_pc);
+	s->values_end = word_of(s, at, layout.thread_top);
+	if (s->values_end < s->lua_stack)
+		s->values_end += s->lua_stack;
 	bpf_loop(CALLS, each_call, NULL, 0);
 	return 0;
 }

@@ -133,7 +133,7 @@ struct pf_snapshot_layout {
 	pf_u32 tag_function, trace_base, traces, traces_n, trace_exit, trace_size;
 	pf_u32 trace_code, trace_code_size, trace_ir, trace_ir_low, trace_snapshots, trace_map, trace_start, trace_adjust, trace_number;
 	/* PUC Lua: 65535 is a field that this version does not have */
-	pf_u32 main, ci, base, error, error_previous, thread_pc, thread_stack_relative;
+	pf_u32 main, ci, base, error, error_previous, thread_pc, thread_stack_relative, thread_top;
 	pf_u32 call_size, call_func, call_previous, call_pc;
 	pf_u32 value_tag, tag_lua, tag_c;
 	pf_u32 closure_kind, closure_proto, kind_lua;

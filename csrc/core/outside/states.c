@@ -247,8 +247,9 @@ static void puc_layout(const struct pf_puc_layout *l, struct pf_snapshot_layout 
 	s->error_previous = l->previous;
 	s->thread_pc = l->thread.pc;
 	s->thread_stack_relative = l->relative ? l->thread.stack : 0;
+	s->thread_top = l->thread.top;
 	s->thread_size = larger(larger(BEHIND(l->thread.global, l->thread.ci), BEHIND(l->thread.stack, l->thread.error)),
-				larger(BEHIND(l->thread.base, l->thread.type), larger(l->thread.status + 8u, FIELD(l->thread.pc))));
+				larger(BEHIND(l->thread.base, l->thread.type), larger(BEHIND(l->thread.status, l->thread.top), FIELD(l->thread.pc))));
 	s->main = l->main;
 	s->call_size = l->call.size;
 	s->call_func = l->call.func;

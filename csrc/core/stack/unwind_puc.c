@@ -20,6 +20,7 @@ static const uint64_t UNPROTECTED = UINT64_MAX;
 struct call {
 	struct pf_place place;
 	uint64_t previous, pc;
+	uint64_t func; /* the function's place on the Lua stack */
 };
 
 int pf_puc_look_at_stack(struct pf_puc_unwinder *w, uint64_t address)
@@ -42,6 +43,19 @@ int pf_puc_look_at_stack(struct pf_puc_unwinder *w, uint64_t address)
 
 /* --- functions ------------------------------------------------------------------------------------------------------ */
 
+static inline int may_be_object(const struct pf_puc_unwinder *w, uint64_t x)
+{
+	if (x >= w->r->sp && x < w->r->stack_end)
+		return 0;
+	return x % w->l->pointer == 0 && pf_may_be_thread(w->global, w->r->sp, x);
+}
+
+/* The failure of a read at an address that an object has; what is there may be something else than an address. */
+static int why_unreadable(const struct pf_puc_unwinder *w, uint64_t address)
+{
+	return may_be_object(w, address) ? PF_UNWIND_UNREADABLE : PF_UNWIND_BROKEN;
+}
+
 /* The function of a call. Returns an enum pf_unwind_failure; PF_UNWIND_BROKEN if its function is not one. */
 static int function(const struct pf_puc_unwinder *w, uint64_t func, struct pf_place *place)
 {
@@ -63,7 +77,7 @@ static int function(const struct pf_puc_unwinder *w, uint64_t func, struct pf_pl
 	if (bytes[l->value.tag] != l->value.lua && bytes[l->value.tag] != l->value.c)
 		return PF_UNWIND_BROKEN;
 	if (pf_puc_copy(w, closure, object, l->closure.size) < 0)
-		return PF_UNWIND_UNREADABLE;
+		return why_unreadable(w, object);
 	kind = closure[l->closure.kind];
 	if (kind != l->closure.c && kind != l->closure.lua)
 		return PF_UNWIND_BROKEN;
@@ -73,21 +87,24 @@ static int function(const struct pf_puc_unwinder *w, uint64_t func, struct pf_pl
 	return place->function ? PF_UNWIND_COMPLETE : PF_UNWIND_BROKEN;
 }
 
+/* An address in the Lua stack. */
+static inline uint64_t on_stack(const struct pf_puc_unwinder *w, const struct pf_puc_thread *t, uint64_t address)
+{
+	return w->l->relative && address < t->stack ? address + t->stack : address;
+}
+
 static int read_call(const struct pf_puc_unwinder *w, const struct pf_puc_thread *t, uint64_t ci, struct call *c)
 {
 	const struct pf_puc_layout *l = w->l;
 	uint8_t bytes[PF_PUC_MOST_FIELDS];
-	uint64_t func;
 
 	c->previous = 0;
 	if (pf_puc_copy(w, bytes, ci, l->call.size) < 0)
 		return PF_UNWIND_UNREADABLE;
-	func = pf_puc_word(w, bytes, l->call.func);
-	if (l->relative && func < t->stack)
-		func += t->stack;
+	c->func = on_stack(w, t, pf_puc_word(w, bytes, l->call.func));
 	c->pc = pf_puc_word(w, bytes, l->call.pc);
 	c->previous = l->call.previous == PF_PUC_NONE ? ci - l->call.size : pf_puc_word(w, bytes, l->call.previous);
-	return function(w, func, &c->place);
+	return function(w, c->func, &c->place);
 }
 
 /* Find the text and the length of a chunk's name. */
@@ -130,7 +147,7 @@ static int lua_place(struct pf_puc_unwinder *w, const struct pf_puc_thread *t, s
 	const struct pf_puc_layout *l = w->l;
 
 	if (read_proto(w, c->place.function) < 0)
-		return PF_UNWIND_UNREADABLE;
+		return why_unreadable(w, c->place.function);
 	if (live && l->thread.pc != PF_PUC_NONE)
 		c->pc = pf_puc_pointer_at(w, t->at + l->thread.pc);
 	if (live)
@@ -148,13 +165,6 @@ static int lua_place(struct pf_puc_unwinder *w, const struct pf_puc_thread *t, s
 }
 
 /* --- threads -------------------------------------------------------------------------------------------------------- */
-
-static inline int may_be_thread(const struct pf_puc_unwinder *w, uint64_t x)
-{
-	if (x >= w->r->sp && x < w->r->stack_end)
-		return 0;
-	return x % w->l->pointer == 0 && pf_may_be_thread(w->global, w->r->sp, x);
-}
 
 /* Is x, which may be one, a thread of our state that is in a call and uses some of the C stack above an address? */
 static int is_active(const struct pf_puc_unwinder *w, uint64_t x, uint64_t above, struct pf_puc_thread *t)
@@ -187,7 +197,7 @@ static inline int consider(const struct pf_puc_unwinder *w, uint64_t x, uint64_t
 {
 	struct pf_puc_thread t;
 
-	if (x == best->at || !may_be_thread(w, x) || !is_active(w, x, above, &t) || (best->at && t.error >= best->error))
+	if (x == best->at || !may_be_object(w, x) || !is_active(w, x, above, &t) || (best->at && t.error >= best->error))
 		return 0;
 	*best = t;
 	return 1;
@@ -267,6 +277,17 @@ static int emit(struct pf_puc_unwinder *w, const struct pf_place *place)
 	return w->stopped;
 }
 
+/* Has the innermost call begun? Most builds of 5.2 and 5.3 make a CallInfo the thread's innermost one before they store the function in it,
+ * and the store may be a page fault. Until then it has the function of an earlier call. The function of a call that has begun is on
+ * the Lua stack above its caller's, and below the end of the values. An earlier one is hardly ever there, or is in the same place. */
+static int has_begun(const struct pf_puc_unwinder *w, const struct pf_puc_thread *t, const struct call *c)
+{
+	const uint64_t top = pf_puc_pointer_at(w, t->at + w->l->thread.top);
+	const uint64_t caller = c->previous != t->base ? pf_puc_pointer_at(w, c->previous + w->l->call.func) : 0;
+
+	return (!top || c->func < on_stack(w, t, top)) && (!caller || c->func > on_stack(w, t, caller));
+}
+
 /* All functions of a thread. Returns 0, or 1 if the unwinding has ended. */
 static int walk(struct pf_puc_unwinder *w, const struct pf_puc_thread *t)
 {
@@ -278,14 +299,18 @@ static int walk(struct pf_puc_unwinder *w, const struct pf_puc_thread *t)
 		struct call c;
 		int failed = read_call(w, t, ci, &c);
 
+		if (i == 0 && failed == PF_UNWIND_COMPLETE && !has_begun(w, t, &c)) {
+			ci = c.previous;
+			continue;
+		}
 		if (i > PF_UNWIND_DEEPEST)
 			failed = PF_UNWIND_DEEP;
 		if (failed == PF_UNWIND_COMPLETE && c.place.kind == PF_PLACE_LUA)
 			failed = lua_place(w, t, &c, i == 0);
 		/* The innermost call may be beginning, or its results may already be in the place of its function. They need not
 		 * be addresses. A caught error puts its message in the place of the function that was called in protected
-		 * mode. */
-		if ((failed == PF_UNWIND_BROKEN || failed == PF_UNWIND_UNREADABLE) && c.previous && !skipped) {
+		 * mode. The functions of other calls are there. */
+		if ((failed == PF_UNWIND_BROKEN || (failed == PF_UNWIND_UNREADABLE && i == 0)) && c.previous && !skipped) {
 			skipped = 1;
 			ci = c.previous;
 			continue;

@@ -47,6 +47,7 @@ struct pf_puc_layout {
 	struct { /* lua_State */
 		uint16_t type, status; /* bytes */
 		uint16_t global, ci, stack, error;
+		uint16_t top;  /* the end of the values on the Lua stack */
 		uint16_t base; /* the base of the list of calls; in 5.1 a pointer to it */
 		uint16_t pc;   /* 5.1: the savedpc of the innermost function */
 		uint8_t is_thread; /* the type of a thread */

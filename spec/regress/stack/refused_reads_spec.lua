@@ -4,6 +4,7 @@
 -- the C stack was taken for the address from which the Lua stack had moved. Now a refused read counts as a failure, wherever
 -- the unwinder makes it. But there may be no memory at an address that the unwinder takes from the C stack as a guess. A stack
 -- may be whole although such a read is refused.
+-- In PUC Lua, a stack lacked any one function whose place on the Lua stack could not be read, and was taken for complete.
 local kit = require "testkit"
 
 local function check(found)
@@ -48,8 +49,25 @@ local function alone(text)
   assert(ok, why)
 end
 
+it("a stack of PUC Lua, after a refused read of memory, lacks at most the innermost function, or has a failure", function()
+  requires { puc = true, registers = true }
+  -- The innermost call may be beginning or ending. Three reads find its function: of the Lua stack, of the closure, and of the
+  -- code of a C function without one. Each is refused twice.
+  local ok, why = kit.state [[
+    local kit = require "testkit"
+    assert(kit.unwind.learn())
+    local function deep(n)
+      if n == 0 then return (kit.unwind.refusals_here()) end
+      return (deep(n - 1))
+    end
+    local found = deep(20)
+    assert(found.stacks == 1 and found.cut == 0)
+    assert(found.missing <= 2 * 3, found.missing)
+  ]]
+  assert(ok, why)
+end)
+
 describe("a stack, after a refused read of memory,", function()
-  -- The unwinder of PUC Lua leaves out one call that cannot be read, since it may be beginning or ending.
   before_each(function() requires { registers = true, lua = "luajit" } end)
 
   describe("is the same or has a failure, while a C function runs:", function()
