@@ -125,8 +125,8 @@ static int l_bind_cpu(lua_State *L)
 {
 	lua_Integer cpu = luaL_checkinteger(L, 1);
 
-	luaL_argcheck(L, cpu >= 0 && cpu < PF_MOST_CPUS, 1, "a CPU's number");
-	return pb_result(L, pf_thread_bind((int)cpu), "sched_setaffinity");
+	luaL_argcheck(L, cpu >= 0, 1, "a CPU's number");
+	return pb_result(L, cpu < PF_MOST_CPUS ? pf_thread_bind((int)cpu) : -EINVAL, "sched_setaffinity");
 }
 
 /* core.allowed_cpus(): array of the CPUs that the calling thread may run on. */

@@ -70,7 +70,10 @@ function M.main(jobs, results, cpu, events)
   local function prepare()
     if cpu then
       local bound, message, code = core.bind_cpu(cpu)
-      if not bound then return nil, ("CPU %d: %s"):format(cpu, message), code end
+      if not bound then
+        local why = code == "EINVAL" and " (it does not exist or is offline, or the process's cpuset excludes it)" or ""
+        return nil, ("CPU %d: %s%s"):format(cpu, message, why), code
+      end
     end
     if events == false then return {} end
     local set, message, code = measure.lookup(events)
