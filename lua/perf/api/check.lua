@@ -34,23 +34,28 @@ local function prepare(row, check)
   return prepared
 end
 
+-- The largest number of an option that declares none: larger integers have no exact double.
+local LARGEST = 2 ^ 53
+
 -- The valid numbers of an option, in words: "whole number of at least 2".
-function M.number(row)
+-- @number[opt] v the number that is not valid; if it is larger than the option allows, the words include the largest
+function M.number(row, v)
   if row.what then return row.what end
   local what = row[2]:find "integer" and "whole number" or "number"
   if row.most then return ("%s from %.14g to %.14g"):format(what, row.least or -math.huge, row.most) end
-  if row.least == 1 and what == "whole number" then return "positive integer" end
-  if row.least then return ("%s of at least %.14g"):format(what, row.least) end
-  return row.above and ("%s above %.14g"):format(what, row.above) or what
+  local most = v and v > LARGEST and ", at most 2^53," or ""
+  if row.least == 1 and what == "whole number" then return "positive integer" .. most end
+  if row.least then return ("%s of at least %.14g%s"):format(what, row.least, most) end
+  return row.above and ("%s above %.14g%s"):format(what, row.above, most) or what
 end
 
 -- Check a number: returns the mistake as text, or nil.
 local function number_fault(row, integer, v)
   if not (integer or row.least or row.most or row.above) then return end
-  local most = row.most or (row.least or row.above) and 2 ^ 53 or integer and 2 ^ 64 or math.huge
+  local most = row.most or (row.least or row.above) and LARGEST or integer and 2 ^ 64 or math.huge
   if v >= (row.least or integer and -2 ^ 63 or -math.huge) and v <= most and not (row.above and v <= row.above)
     and not (integer and v ~= math.floor(v)) then return end
-  return ("%s expected, got %s"):format(M.number(row), tostring(v))
+  return ("%s expected, got %s"):format(M.number(row, v), tostring(v))
 end
 
 function M.wrong_number(row, v) return number_fault(row, row[2]:find("integer", 1, true) ~= nil, v) end

@@ -180,7 +180,7 @@ M["perf.record"] = {
   { "switch_max_files", "integer", "the files to keep then, the latest ones (default: all; since 0.2.0)", least = 1 },
   { "during", "{string,...}", "for recordings of a process or of every process: a program and its arguments; it runs "
     .. "meanwhile, and the recording ends with it" },
-  { "timeout", "number", "seconds after which the recording ends and the command gets SIGTERM", above = 0, what = "seconds" },
+  { "timeout", "number", "seconds after which the recording ends and the command gets SIGTERM", above = 0 },
   { "pages", "integer", "the pages of each CPU's ring", default = 128, least = 1 },
   { "inherit", "boolean", "false: without the children (uprobes, and kprobes by name, need this)", default = true },
 }

@@ -20,6 +20,7 @@ end
 -- @string[opt] event leave out the other events
 -- @return an array of Profiles; or nil, message, code
 function M.read(path, event)
+  if path == "" then return nil, "the name of the file is empty", "ENOENT" end
   if path == "-" then path = "/dev/stdin" end
   local list, message, code = load.all(path, terminal.slow("reading " .. path))
   terminal.progress()

@@ -96,11 +96,13 @@ local function convert(row, text, shown_as)
     if row.special and row.special[text] then v, why = row.special[text]() end
     if why then return nil, ("%s: %s"):format(shown_as, why) end
     if v and not checks.wrong_number(row, v) then return v end
-    wanted = checks.number(row)
+    wanted = checks.number(row, v)
     for _, word in ipairs(keys(row.special or {})) do wanted = wanted .. " or " .. word end
   elseif row.oneof then
     for _, value in ipairs(row.oneof) do valid = valid or value == text end
     wanted = not valid and checks.enumerate(row.oneof)
+  elseif row.arg == "FILE" and text == "" then
+    wanted = "the name of a file"
   end
   if not wanted then return text end
   return nil, ("%s: %s expected, got '%s'"):format(shown_as, wanted, text)
@@ -137,7 +139,7 @@ end
 -- @return {long name = value or true}, array of the other words; or nil, the error, the option if it is unknown
 function M.parse(rows, words, from, mixed)
   local opts, left, i = {}, {}, from
-  local function set(row, text)
+  local function set(row, text, given_as)
     local name = row[1]
     if row.times then
       opts[name] = (opts[name] or 0) + 1
@@ -150,11 +152,11 @@ function M.parse(rows, words, from, mixed)
     if not text then
       i = i + 1
       text = words[i]
-      if not text then return nil, ("option %s needs %s: %s"):format(shown(row), row.arg, plain(row[3])) end
+      if not text then return nil, ("option %s needs %s: %s"):format(given_as, row.arg, plain(row[3])) end
     end
-    if row.once and opts[name] ~= nil then return nil, ("option %s is given twice"):format(shown(row)) end
+    if row.once and opts[name] ~= nil then return nil, ("option %s is given twice"):format(given_as) end
     if row.list and row[2] == "integer" then
-      local list, wrong = add_numbers(row, opts[name] or {}, text, "option " .. shown(row))
+      local list, wrong = add_numbers(row, opts[name] or {}, text, "option " .. given_as)
       opts[name] = list
       return list ~= nil, wrong
     end
@@ -163,7 +165,7 @@ function M.parse(rows, words, from, mixed)
       return true
     end
     local wrong
-    opts[name], wrong = convert(row, text, "option " .. shown(row))
+    opts[name], wrong = convert(row, text, "option " .. given_as)
     return not wrong, wrong
   end
   while words[i] do
@@ -178,14 +180,14 @@ function M.parse(rows, words, from, mixed)
       if not row then return nil, unknown(rows, word), word:match "^[^=]*" end
       text = word:find("=", 1, true) and text or nil
       if text and not row.arg then return nil, ("option --%s takes no value"):format(name) end
-      ok, wrong = set(row, text)
+      ok, wrong = set(row, text, "--" .. name)
     elseif word:find "^%-." then
       local at = 2
       while ok and at <= #word do
         local row = find(rows, short, word:sub(at, at))
         if not row then return nil, ("unknown option '-%s'"):format(word:sub(at, at)), "-" .. word:sub(at, at) end
         local rest = at < #word and word:sub(at + 1) or nil
-        ok, wrong = set(row, row.arg and rest)
+        ok, wrong = set(row, row.arg and rest, "-" .. word:sub(at, at))
         at = row.arg and #word + 1 or at + 1
       end
     elseif mixed then

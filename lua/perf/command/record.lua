@@ -164,7 +164,10 @@ local function of_others(opts, words, here)
     call_graph = opts.call_graph or opts.g, filter = opts.filter, output = output, timeout = opts.timeout, during = during,
     switch_output = opts.switch_output, switch_max_files = opts.switch_max_files })
   terminal.progress()
-  if not result then return nil, run.why(words[1], message, code), code end
+  if not result then
+    local other = not opts.output and message:sub(1, #output + 2) == output .. ": " and OTHER or ""
+    return nil, run.why(words[1], message, code) .. other, code
+  end
   local lost = result.lost > 0 and (", %s%d lost: a lower -F, or a larger -c, loses fewer")
     :format(result.at_least and "at least " or "", result.lost) or ""
   local others = result.lost_records or 0
@@ -185,7 +188,8 @@ local function wrong_files(opts, profile)
   if opts.switch_output and profile then
     return "--switch-output is for perf.data: a profile by Lua line has one sum for each stack, and does not grow with time"
   end
-  return opts.switch_output and require "perf.data.rotation".wrong(opts.switch_output)
+  local wrong = opts.switch_output and require "perf.data.rotation".wrong(opts.switch_output)
+  return wrong and "option --switch-output: " .. wrong
 end
 
 -- Run the command. @return exit status; or nil, message, code

@@ -84,11 +84,16 @@ function M.why(word, message, code)
     .. "nor does its first line name an interpreter of Lua"
 end
 
--- Whether there is a file for the program, here or in PATH. Commands ask before they open an output file.
+-- Whether there is a file for the program, here or in PATH; a script can also be read. Commands ask before they open an output
+-- file.
 -- @string[opt] word the program's name
 -- @return true; or nil, message, code
 function M.exists(word)
   if not word or M.is_script(word) then return true end
+  if word == "" then return nil, "the name of the script or program is empty", "ENOENT" end
+  if word:find "%.lua$" and select(3, host.read_file(word)) == "EACCES" then
+    return nil, word .. ": Permission denied", "EACCES"
+  end
   local dirs = word:find "/" and "" or os.getenv "PATH" or "/bin:/usr/bin"
   for dir in (dirs .. ":"):gmatch "([^:]*):" do
     local code = select(3, host.line(dir == "" and word or dir .. "/" .. word))

@@ -63,7 +63,9 @@ local function check_target(what)
     if word:find("%z") then bad(1, "a command has no zero bytes") end
     argv[i] = word
   end
-  if #argv == 0 then bad(1, "an empty command") end
+  if #argv == 0 then
+    bad(1, next(what) == nil and "an empty command" or "a command is an array of words; options are in the last argument")
+  end
   return argv
 end
 

@@ -45,7 +45,7 @@ local function read(warnings, row, check)
       if v == 0 and row.zero then return row.zero end
       return row.scale and v / row.scale or v
     end
-    M.warn(warnings, name, text, checks.number(row) .. " expected; it is ignored")
+    M.warn(warnings, name, text, checks.number(row, v) .. " expected; it is ignored")
   end
 end
 

@@ -232,7 +232,7 @@ describe("perf.bench", function()
       { "option 'repeats': number expected, got string", "dummy", f, { repeats = "5" } },
       { "option 'warmup': whole number of at least 0 expected, got %-1", "dummy", f, { warmup = -1 } },
       { "option 'min_time': number of at least 0 expected, got %-0.5", "dummy", f, { min_time = -0.5 } },
-      { "option 'min_time': number of at least 0 expected, got inf", "dummy", f, { min_time = math.huge } },
+      { "option 'min_time': number of at least 0, at most 2^53, expected, got inf", "dummy", f, { min_time = math.huge } },
       { "option 'min_time': number of at least 0 expected, got %-?nan", "dummy", f, { min_time = 0 / 0 } },
     } do
       local ok, err = pcall(function()

@@ -19,7 +19,7 @@ describe("perf.command.options", function()
     for line, wanted in pairs { ["-e x"] = { events = "x" }, ["-ex"] = { events = "x" }, ["--event x"] = { events = "x" },
       ["--event=x"] = { events = "x" }, ["--event=a=b"] = { events = "a=b" }, ["-av"] = { all = true, verbose = true },
       ["-aF 99"] = { all = true, freq = 99 }, ["-vF99"] = { verbose = true, freq = 99 }, ["-e a -e b,c"] = { events = "a,b,c" },
-      ["--timeout 0.5"] = { timeout = 0.5 }, ["-o -"] = { output = "-" }, ["--output="] = { output = "" },
+      ["--timeout 0.5"] = { timeout = 0.5 }, ["-o -"] = { output = "-" }, ["--output=x"] = { output = "x" },
       ["-h"] = { help = true }, ["-d"] = { detailed = 1 }, ["-dd --detailed"] = { detailed = 3 },
       ["-g"] = { g = true }, ["--call-graph dwarf"] = { call_graph = "dwarf" }, ["--call-graph=fp"] = { call_graph = "fp" },
       ["--help"] = { help = true }, [""] = {} } do
@@ -54,6 +54,10 @@ describe("perf.command.options", function()
       ["-F 1.5"] = "option -F: positive integer expected, got '1.5'",
       ["-F 0"] = "option -F: positive integer expected, got '0'",
       ["-F nan"] = "option -F: positive integer expected, got 'nan'",
+      ["--freq=0"] = "option --freq: positive integer expected, got '0'",
+      ["--event"] = "option --event needs EVENTS: what",
+      ["-o ''"] = "option -o: the name of a file expected, got ''",
+      ["--output="] = "option --output: the name of a file expected, got ''",
       ["--timeout 0"] = "option --timeout: number of at least 0.001 expected, got '0'",
       ["--call-graph lbr"] = "option --call-graph: fp or dwarf expected, got 'lbr'", ["--all=1"] = "option --all takes no value",
       ["--timeout 1 -F 9"] = "options -F and --timeout exclude each other" } do
