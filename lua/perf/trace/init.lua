@@ -61,7 +61,7 @@ end
 local MAIN = {} -- stands for the main program, for which coroutine.running may return nil
 
 local function current(self)
-  return self.active[coroutine.running() or MAIN]
+  return self.active[coroutine.running() or MAIN] or nil
 end
 
 local is_span = { [Span] = true, [Unsampled] = true }
@@ -192,21 +192,20 @@ end
 
 local text_of = spans.text_of
 
-local call
+-- `place`: the key of the coroutine in which the function of a span runs; `call`: runs it there.
+local place, call
 if _VERSION == "Lua 5.1" and not rawget(_G, "jit") then
   -- Lua 5.1 cannot yield across pcall: the function runs in a coroutine whose yields are passed on. The span is current only in
   -- that coroutine, since a yield that cannot be passed on never returns here.
+  local function enter(fn, ...) return fn(...) end
   local function pass_on(self, co, ok, ...)
     if not ok then return false, (...), debug.traceback(co, text_of((...))) end
     if coroutine.status(co) == "dead" then return true, ... end
     if not coroutine.running() then return false, "attempt to yield from outside a coroutine", debug.traceback(co) end
     return pass_on(self, co, coroutine.resume(co, coroutine.yield(...)))
   end
-  function call(self, span, _, fn, ...)
-    local co = coroutine.create(function(...) return fn(...) end)
-    self.active[co] = span
-    return pass_on(self, co, coroutine.resume(co, ...))
-  end
+  function place() return coroutine.create(enter) end
+  function call(self, co, fn, ...) return pass_on(self, co, coroutine.resume(co, fn, ...)) end
 else
   -- Errors with their tracebacks. An error that no handler sees, such as that memory has run out, has no traceback.
   local Failure = {}
@@ -223,21 +222,20 @@ else
     return false, open_failure(...)
   end
 
-  function call(self, span, key, fn, ...)
-    self.active[key] = span
-    return unwrap(xpcall(fn, guard, ...))
-  end
+  function place() return coroutine.running() or MAIN end
+  function call(_, _, fn, ...) return unwrap(xpcall(fn, guard, ...)) end
 end
 
 -- (Lua 5.1 gives a function with `...` a local `arg`, which would hide a parameter of that name.)
-local function bracket(self, place, name, opts, fn, ...)
+local function bracket(self, n, name, opts, fn, ...)
   argument.check_object(self, Tracer, "Tracer", "span")
-  argument.check_callable(fn, place, "span")
-  local span = self:start(name, opts)
-  local key = coroutine.running() or MAIN
+  argument.check_callable(fn, n, "span")
+  local key = place()
   local before = self.active[key]
-  self.depth = self.depth + 1
-  return leave(self, span, key, before, call(self, span, key, fn, ...))
+  self.active[key] = before or false -- may need memory, which the span would count if it had started
+  local span = self:start(name, opts)
+  self.active[key], self.depth = span, self.depth + 1
+  return leave(self, span, key, before, call(self, key, fn, ...))
 end
 
 argument.public_names[bracket] = "span" -- Tracer:span calls it in tail position
