@@ -170,10 +170,8 @@ static struct pf_trace_walk follow(const struct pf_luajit_view *v, const struct 
 			if (!more-- || next == beyond || jump == beyond || (jump < beyond && beyond < next))
 				return w;
 		}
-		if (pf_trace_returns(l, op)) {
-			w.found |= how == PF_TRACE_AT_RETURN;
+		if (pf_trace_returns(l, op))
 			return w;
-		}
 		from = next;
 		if (jump <= f->code || jump >= next)
 			continue;
