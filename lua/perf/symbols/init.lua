@@ -196,8 +196,7 @@ end
 
 local function proc_refused(pid, message, code)
   if code == "EACCES" or code == "EPERM" then
-    message = message .. " (reading another process needs the same user and kernel.yama.ptrace_scope, CAP_SYS_PTRACE or "
-      .. "root)"
+    message = message .. " (that needs the user and the group of the process, or CAP_SYS_PTRACE)"
   elseif code == "ENOENT" or code == "ESRCH" then
     return nil, ("no process %d"):format(pid), "ESRCH"
   end
