@@ -19,7 +19,7 @@
 -- @module perf.auto
 local options = require "perf.command.options"
 
-local M = {} -- made before the profile begins, which would have it
+local M = {} -- made before the profile begins, so that it is not in the profile
 
 local opts, wrong = options.environment(options.variables)
 if not opts then

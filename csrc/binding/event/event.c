@@ -357,8 +357,8 @@ static int l_user(lua_State *L)
 	return measured(L, pf_counter_user(pb_check_event(L, 1), words), words, PF_COUNTER_VALUES);
 }
 
-/* Whether a reading's entry is only its numbers and the info's label and unit, if the event always had its counter. The info is on
- * top of the stack. Its other fields do not change after the event was opened. */
+/* Whether the entry of a reading has nothing but its numbers and the label and unit of ev:info(), if the event always had its counter.
+ * The info is on top of the stack. The answer is kept, since the other fields do not change as long as the event has this info. */
 static int is_plain(lua_State *L, struct pb_event *e)
 {
 	static const char *const others[] = {"scale", "bound", "why", "note"}; /* as in `entry` of perf.counts */

@@ -413,8 +413,8 @@ static void look_whether_compiled(struct pb_learner *w)
 }
 
 /* When a loop ends, a trace of it is left. Then the compiler's state has the number of the trace and that of the exit, whose snapshot
- * has the address after the loop. It need not be the loop's first trace: where LuaJIT has integers, as on arm64, the sums in the loop
- * overflow, and further traces of the loop are compiled for the new types. */
+ * has the address after the loop. It need not be the loop's first trace: where LuaJIT has integers besides doubles, as on arm64, the
+ * sums in the loop overflow, and further traces of the loop are compiled for the new types. */
 static void learn_exit(struct pb_learner *w)
 {
 	static const uint8_t order[] = {0, 1, 0, 1};

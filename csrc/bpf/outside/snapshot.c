@@ -358,7 +358,7 @@ static __always_inline void return_to(__u32 thread)
 	write_return(thread, left);
 }
 
-/* A thread has ended, and will not leave its CPU again. If there is no room for its last return, the collector takes it from the map. */
+/* A thread has ended, and will not leave its CPU again. If the ring has no room for its last return, the collector takes it from the map. */
 static __always_inline void end(__u32 thread)
 {
 	struct pf_switched_out *left = bpf_map_lookup_elem(&switches, &thread);

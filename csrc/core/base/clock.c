@@ -3,8 +3,8 @@
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static uint64_t base;
 
-/* The difference of the two clocks. Between two ticks the coarse clocks stand still, so it is exact, however long this thread waits
- * between its readings; and they take less time. */
+/* The difference of the two clocks. The coarse clocks stand still between two ticks. So the difference is exact, however long this thread
+ * waits between the readings, unless a tick came in between: then they are read again. They also take less time than the others. */
 static uint64_t zero_now(void)
 {
 	uint64_t at, day;

@@ -94,7 +94,7 @@ struct pf_collector {
 	unsigned images_n, images_room;
 	struct pf_off_cpu *off; /* a hash table by thread, with open addressing */
 	uint64_t off_ns;        /* the time of those that were off their CPU at the stop, or at the last pause */
-	uint64_t off_ended;     /* how many were taken from the BPF program's map, since they had ended */
+	uint64_t off_ended;     /* how many threads were removed from the BPF program's map because they had ended */
 	unsigned off_n, off_slots;
 	struct pf_stack_of_key *keys; /* a hash table with room for twice PF_SNAPSHOT_STACKS, with open addressing */
 	unsigned keys_n, keys_refused; /* keys_refused: those for which there was no room */
@@ -180,9 +180,9 @@ int pf_counted_has(struct pf_collector *c, const struct pf_snapshot_head *s);
 /* If many keys have found no room, begin the next generation. Later, when all samples of the last one have been read, give up its keys. */
 void pf_keys_renew(struct pf_collector *c);
 
-/* off_cpu.c: a thread leaves its CPU; a thread returns; take the returns of threads that have ended while the ring had no room for them;
- * at a pause or the stop, add the time so far of the threads that are off their CPU. now: the time of the pause or the stop, by
- * CLOCK_MONOTONIC. */
+/* off_cpu.c: a thread leaves its CPU; a thread returns; take the last returns of threads that have ended, if the ring had no room for
+ * them, from the BPF program's map; at a pause or the stop, add the time so far of the threads that are off their CPU. now: the time of
+ * the pause or the stop, by CLOCK_MONOTONIC. */
 void pf_off_cpu_add(struct pf_collector *c, const struct pf_snapshot_head *s, uint32_t node);
 void pf_off_cpu_return(struct pf_collector *c, const struct pf_switched_in *in);
 void pf_off_cpu_ended(struct pf_collector *c);

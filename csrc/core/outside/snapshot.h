@@ -95,8 +95,8 @@ struct pf_switched_in {
 };
 
 /* A thread that has left its CPU: the time when it left; off: how long it was off its CPU, if it has returned and the
- * ring had no room for its struct pf_switched_in; else 0. ended: it has ended since then, and the collector takes its return
- * from here. */
+ * ring had no room for its struct pf_switched_in; else 0. ended: 1 if it has ended since then; the collector takes its last return
+ * from here, and removes it. */
 struct pf_switched_out {
 	pf_u64 time, off, ended;
 };

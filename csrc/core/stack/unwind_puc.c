@@ -50,7 +50,7 @@ static inline int may_be_object(const struct pf_puc_unwinder *w, uint64_t x)
 	return x % w->l->pointer == 0 && pf_may_be_thread(w->global, w->r->sp, x);
 }
 
-/* The failure of a read at an address that an object has; what is there may be something else than an address. */
+/* Why an object at an address cannot be read: its memory cannot be read, or what was taken for its address is none. */
 static int why_unreadable(const struct pf_puc_unwinder *w, uint64_t address)
 {
 	return may_be_object(w, address) ? PF_UNWIND_UNREADABLE : PF_UNWIND_BROKEN;
@@ -279,7 +279,8 @@ static int emit(struct pf_puc_unwinder *w, const struct pf_place *place)
 
 /* Has the innermost call begun? Most builds of 5.2 and 5.3 make a CallInfo the thread's innermost one before they store the function in it,
  * and the store may be a page fault. Until then it has the function of an earlier call. The function of a call that has begun is on
- * the Lua stack above its caller's, and below the end of the values. An earlier one is hardly ever there, or is in the same place. */
+ * the Lua stack above its caller's, and below the end of the values. That of an earlier call is hardly ever there, except in the same
+ * place as the new one. */
 static int has_begun(const struct pf_puc_unwinder *w, const struct pf_puc_thread *t, const struct call *c)
 {
 	const uint64_t top = pf_puc_pointer_at(w, t->at + w->l->thread.top);
@@ -309,7 +310,7 @@ static int walk(struct pf_puc_unwinder *w, const struct pf_puc_thread *t)
 			failed = lua_place(w, t, &c, i == 0);
 		/* The innermost call may be beginning, or its results may already be in the place of its function. They need not
 		 * be addresses. A caught error puts its message in the place of the function that was called in protected
-		 * mode. The functions of other calls are there. */
+		 * mode. All other calls have their functions there. */
 		if ((failed == PF_UNWIND_BROKEN || (failed == PF_UNWIND_UNREADABLE && i == 0)) && c.previous && !skipped) {
 			skipped = 1;
 			ci = c.previous;

@@ -1,7 +1,7 @@
 /* The lines for which a stretch of compiled code stands: those of the bytecode from a snapshot's address to the next one's.
  *
  * A conditional jump has a separate snapshot, for its comparison alone, whose address is that of the branch that was not taken. The
- * jump itself is one that has this target. */
+ * jump itself is one of those with this target. */
 #include "core/stack/unwind_trace_walk.h"
 
 #include <string.h>
@@ -158,8 +158,8 @@ static void leave_comparison(const struct pf_luajit_view *v, const struct pf_tra
 }
 
 /* The lines of the jump of snapshot k, whose address is one of the jump's targets; none if there is no such jump. Several jumps may have
- * this target, as in `if a and b`, and the compiler knows some conditions, and makes neither code nor snapshots for their jumps. So all
- * those count that lie between the previous snapshot and the next one, but for those of the snapshots of the same target around this one. */
+ * this target, as in `if a and b`. The compiler knows some conditions, and makes neither code nor a snapshot for their jumps. So all jumps
+ * to the target count that lie between the previous snapshot and the next one, without those that have snapshots themselves. */
 static struct pf_luajit_lines lines_of_jump(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
 					    const struct pf_snapshot *s, const struct pf_snapshot *next)
 {

@@ -2,8 +2,8 @@
  *
  * The compiler unrolls the loops within a trace, and drops the exits that are not needed, so whole iterations may lie between two
  * snapshots. Both snapshots have the index of a numeric loop, as a constant or as the instruction that computes it, which tells how
- * often the loop has gone round. Another loop may have gone round if a variable has another constant at the next snapshot, or if the code
- * has entered it and can jump over the instruction at which the stretch ends. */
+ * often the loop has gone round. Another loop may have gone round if a variable has another constant at the next snapshot; or if the code
+ * has entered the loop, and a jump there leads over the instruction at which the stretch ends. */
 #include "core/stack/unwind_trace_walk.h"
 
 #include <string.h>
@@ -209,7 +209,7 @@ static double rounds_of(const struct pf_luajit_view *v, const struct pf_trace *t
 	return rounds;
 }
 
-/* Is there a jump from the instructions [from, over) to one between them and `end`? */
+/* Does one of the instructions [from, over) jump to one between `over` and `end`? */
 static int jumps_over(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, uint64_t over, uint64_t end)
 {
 	struct pf_trace_window codes = {.n = 0};

@@ -244,8 +244,8 @@ static struct step step_from(const struct pf_luajit_view *v, const struct pf_lua
 }
 
 /* Follow all paths that go through the last instruction only once. `follow` does not find the way out of a loop whose only
- * exit is a jump that it does not take, such as one to the start of an outer loop. The walk gives up at a path that leads too
- * far away: the numbers of instructions count from the function's first one, or from the one that is REGION / 2 before the start. */
+ * exit is a jump that it does not take, such as one to the start of an outer loop. The walk gives up if a path
+ * leaves the region: the REGION instructions from the function's first one on, or from REGION / 2 before the start. */
 static struct pf_trace_walk follow_all(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, enum pf_trace_stop how,
 				       uint64_t to)
 {
@@ -312,7 +312,8 @@ static struct pf_trace_walk follow_all(const struct pf_luajit_view *v, const str
 	return w;
 }
 
-/* Follow the code up to all the returns that it may reach: those in the middle of the function, too. */
+/* Follow the code up to all the returns that it may reach, also those in the middle of the function. If that walk gives up, the lines are
+ * those of the whole function. */
 static struct pf_trace_walk follow_to_returns(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from)
 {
 	struct pf_trace_walk w = follow_all(v, f, from, PF_TRACE_AT_RETURN, 0);

@@ -32,8 +32,9 @@ local function hide()
   arg[i], arg[i - 1] = nil, nil
 end
 
--- Each returns three functions: the first begins, and returns true, or nil and a message; the second ends it and may be called
--- again; the third writes the result. Nothing else of this file runs in between, so that nothing of it is in the result.
+-- Each returns three functions. The first begins the session, and returns true, or nil and a message; the second ends it, and may
+-- be called again; the third writes the result. No other code of this file may run between the first two, since that would be in
+-- the result.
 local modes = {}
 
 function modes.record(opts)
@@ -137,7 +138,7 @@ function M.start(opts)
     stop_and_answer()
     return exit(...)
   end
-  demand(pcall(begin)) -- nothing after this may allocate memory: the profile would have it
+  demand(pcall(begin)) -- nothing after this may allocate memory, since that would be in the profile
   halt, finish = halting, finishing
 end
 

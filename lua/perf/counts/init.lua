@@ -97,7 +97,7 @@ M.Entry, M.Metrics = Entry, Metrics
 function M.entry(row, raw, enabled, running, id)
   if running == enabled and running and running ~= 0 and not (row.scale or row.bound or row.why) and raw ~= fallen_plain
     and not (fallen_cdata and has_fallen(raw)) then
-    -- Most readings: the event always had its counter.
+    -- Most readings: the event always had its counter. Event:read makes the same table by itself.
     return setmetatable({ label = row.label, value = raw, raw = raw, enabled_ns = enabled, running_ns = running, unit = row.unit,
       id = id, why = row.note }, Entry)
   end

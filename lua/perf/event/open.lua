@@ -106,8 +106,8 @@ local function open_again(name, again)
   return explain(again.info.label, again.attr, message, code, {})
 end
 
--- Raise an error about a first argument that is nil before one about the second: perf.open(perf.kprobe {...}) gets nil and a
--- message if perf.kprobe fails.
+-- Raise an error if the first argument is nil. This is checked before the second argument: the two are nil and a message in
+-- perf.open(perf.kprobe {...}) if perf.kprobe fails.
 function M.check_events(events, expected)
   if events == nil then argument.raise(expected .. " expected, got nil") end
 end

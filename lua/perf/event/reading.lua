@@ -3,8 +3,9 @@
 -- begin(ev) returns the start, up to three values, or nil if it cannot be measured in this way;
 -- finish(result) makes the function that takes the start and calls result(ev, value, enabled, running, id, ...) with the
 -- difference. value is nil if a pinned event has no counter; enabled is "ECHILD" in the child of a fork that happened meanwhile.
--- take(ev) reads value, enabled, running, id for the program; and by the C API ev:info(), if the entry is these numbers and the
--- info's label and unit. nil if only ev:scan() can read the event; or nil, message, code.
+-- take(ev) returns value, enabled, running, id as read for the program. Through the C API it also returns ev:info() if the entry
+-- has only these numbers and the info's label and unit. It returns nil alone if only ev:scan() can read the event; else nil,
+-- message, code if it fails.
 local argument = require "perf.base.argument"
 local core = require "perf.core"
 local late = require "perf.base.late"

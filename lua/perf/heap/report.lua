@@ -9,7 +9,7 @@ local TYPES = { { 3, 12 }, { 2, 0 }, { 3, 8 } } -- for a narrow terminal, as for
 
 local function signed(v) return (v > 0 and "+" or v < 0 and "-" or "") .. format.commas(math.abs(v)) end
 
--- A name in one line: those of chunks have any bytes.
+-- A name, in one line: the name of a chunk can have any bytes.
 local function name(text) return utf8.isolated(utf8.line(text)) end
 
 local function table_of(head, list, cells, right, steps)

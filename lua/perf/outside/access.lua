@@ -1,7 +1,7 @@
 -- Why the memory of another process cannot be read, and what would change that.
 --
 -- Without CAP_SYS_PTRACE the kernel demands that the caller has the process's user and group, that the process allows tracing
--- (prctl PR_SET_DUMPABLE) and has no capability that the caller lacks, and what Yama's rule says.
+-- (prctl PR_SET_DUMPABLE) and has no capability that the caller lacks, and that Yama's rule permits it.
 local core = require "perf.core"
 local host = require "perf.kernel.host"
 
@@ -10,14 +10,14 @@ local M = {}
 -- Yama's rule for process_vm_readv, which reads the memory: 0 is none; 1 permits ancestors, 2 CAP_SYS_PTRACE alone, 3 nobody.
 local SCOPE = "kernel.yama.ptrace_scope"
 
-local function is_child(pid)
+local function is_descendant(pid)
   for _, child in ipairs(host.descendants(core.pid())) do
     if child == pid then return true end
   end
   return false
 end
 
--- The first of a process's ids, real, effective and saved, that is not the real one of this program; or nil.
+-- The first of a process's ids (real, effective, saved) that differs from the real id of this program, and that id; or nil.
 -- @string what "Uid" or "Gid"
 local function other_id(theirs, mine, what)
   local own = mine[what]:match "%d+"
@@ -26,7 +26,7 @@ local function other_id(theirs, mine, what)
   end
 end
 
--- Whether a set of capabilities, as hexadecimal digits, has one that another set lacks.
+-- Whether a set of capabilities has one that another set lacks. Both are hexadecimal digits.
 local function has_more(theirs, mine)
   for i = 1, #theirs do
     local a, b = tonumber(theirs:sub(i, i), 16), tonumber(mine:sub(i, i), 16) or 0
@@ -49,7 +49,7 @@ local function cause(pid)
   local _, _, code = host.read_file(("/proc/%d/auxv"):format(pid))
   if code == "EACCES" or code == "EPERM" then return "it does not allow tracing" end
   local scope = host.sysctl(SCOPE) or 0
-  if scope > 1 or scope == 1 and not is_child(pid) then return ("%s is %d"):format(SCOPE, scope) end
+  if scope > 1 or scope == 1 and not is_descendant(pid) then return ("%s is %d"):format(SCOPE, scope) end
 end
 
 local function lacking(pid, why)

@@ -11,7 +11,7 @@ local sub = string.sub
 local BYTES = 4096
 local supply, used = "", 2 * BYTES -- digits, and how many of them are used
 
--- Use up some digits. Returns the supply, and the place in it after which they begin: while the caller cuts them out, a
+-- Take some digits. Returns the supply, and the place in it after which they begin: while the caller cuts them out, a
 -- finalizer may make spans, and so replace the supply.
 local function take(digits)
   local from = used

@@ -43,7 +43,8 @@ describe("a profile of another process that is refused", function()
   end)
 
   -- The story: an ordinary user with CAP_BPF and CAP_PERFMON was told that another user's process "needs CAP_SYS_PTRACE, or the
-  -- same user if the program has no capabilities", and without -o got a perf.data file without Lua lines, and no word about it.
+  -- same user if the program has no capabilities". Without -o, luaperf wrote a perf.data file without Lua lines, and did not say
+  -- so.
   it("tells an ordinary user what makes a capability necessary", function()
     local copied = luaperf.copied(dir)
     local function try(whose, capabilities, options)

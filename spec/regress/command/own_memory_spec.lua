@@ -1,6 +1,7 @@
--- The story: an exact profile of a script's allocations had up to 2 KB of lines of luaperf. It began the profile, and then made
--- the functions that end it, the object whose finalizer calls them, and a table of debug.getinfo, to look up a field that is
--- mostly absent. On Lua 5.1, os.exit(0, true) sorted a list before it ended the profile.
+-- The story: an exact profile of a script's allocations had up to 2 KB that luaperf itself had allocated. Once the profile had
+-- begun, luaperf made the functions that end it and the object whose finalizer calls them. It also asked the profiler for a field
+-- that was absent; such a look-up calls debug.getinfo, which makes a table. On Lua 5.1, os.exit(0, true) sorted a list before it
+-- ended the profile.
 local luaperf = require "spec.support.luaperf"
 local util = require "spec.support.util"
 

@@ -1,6 +1,6 @@
 -- The story: a chunk's name with a line break divided the row of print(perf.heap()), and an escape sequence in it reached the
--- terminal. h:save "x.txt" shortened the paths in the file to the width of the terminal at which the program ran. And on a
--- terminal of less than 32 columns, the table of types was wider than that.
+-- terminal. h:save "x.txt" shortened the paths in the file to the width of the terminal on which the program ran. And on a
+-- terminal of less than 32 columns, the table of types was wider than the terminal.
 local core = require "perf.core"
 local format = require "perf.base.format"
 local perf = require "perf"

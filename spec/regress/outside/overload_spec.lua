@@ -78,8 +78,8 @@ describe("a profile of another process that reads its samples late", function()
   end)
 
   -- The story: if the ring was full when a thread returned to its CPU, the profiler did not learn of it, and counted the
-  -- thread as off its CPU until the stop. Later, those of these threads that ended stayed in a map of the BPF program for ever.
-  -- When the map was full, no switch was sampled any more.
+  -- thread as off its CPU until the stop. A later story: if such a thread then ended, it stayed in a map of the BPF program.
+  -- When the map was full of these threads, no switch was sampled any more.
   it("has the time off the CPU of threads that return while the ring is full", function()
     requires { tracepoint = "sched:sched_switch" }
     local WAITERS = 60

@@ -1,6 +1,6 @@
 -- The story: Lua 5.2 and 5.3 make a CallInfo the thread's innermost one before they store the function of the call in it. Where a
--- fork has made its page copy-on-write, that store is a page fault. Its sample had as the innermost function that of an earlier
--- call at this depth, or another one that lay in its place on the Lua stack by now.
+-- fork has made its page copy-on-write, that store is a page fault. The innermost function of its sample was that of an earlier
+-- call at this depth, or another one that lay in the place of that function on the Lua stack.
 local kit = require "testkit"
 local outside = require "spec.support.outside"
 local perf = require "perf"

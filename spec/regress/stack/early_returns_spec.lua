@@ -1,11 +1,11 @@
--- The story: in compiled code that leaves a function, what the function calls was shown on another line, as if that were
--- exact, or in a range without its line. There were these causes.
--- * A `return` in an `if` ended the walk to the function's end. The compiler knows some conditions, and leaves no exit for
---   them, so the code may have gone past that `return`.
--- * The walk did not leave a `while` loop if the loop has no `return`. (A seed of the spec of random programs has this.)
+-- The story: in compiled code that leaves a function, a call was shown on a wrong line, or in a range without its line. There
+-- were two causes.
+-- * The search for the lines up to the function's end stopped at the first `return`, as that of an `if`. But the compiler knows
+--   some conditions, and makes no exit for them, so the code may have gone past that `return`.
+-- * The search did not get out of a `while` loop without a `return`. (The spec of random programs has this case.)
 --
--- And a call that follows a `goto` was shown on a line before the `goto`: the code has jumped over the instruction at which
--- the walk ended, and has come back to it by another `goto`.
+-- Besides, a call after a `goto` was shown on a line before the `goto`. The code had jumped over the instruction at which the
+-- search ended, and had come back to it by another `goto`.
 local page_fault = require "spec.support.page_fault"
 local perf = require "perf"
 local random_program = require "spec.support.random_program"

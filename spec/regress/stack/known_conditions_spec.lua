@@ -5,8 +5,8 @@
 -- * If two parts with an exit follow one that the compiler knows, the search for the jump of the first of them ended at the
 --   first jump of all, because all their jumps have the same target.
 --
--- Later, a comparison itself was shown on the line of the part after it, which the compiler knows. The snapshots around the
--- comparison have the two targets of the jump of that part, too.
+-- A later story: a comparison itself was shown on the line of the part after it, whose condition the compiler knows. The
+-- addresses of the snapshots before and after the comparison are the two targets of that part's jump, too.
 local page_fault = require "spec.support.page_fault"
 local perf = require "perf"
 local profiling = require "spec.support.profiling"

@@ -10,7 +10,7 @@
 -- * A loop whose condition the compiler knows goes round without any exit, which was not noticed.
 -- * In an `if` that ends a loop, the jump of a part that the compiler knows leads back, as that of a later part does. It was
 --   taken for the later one.
--- * A walk to the end of a function did not leave a `while` loop.
+-- * The search for the lines up to the end of a function did not get out of a `while` loop.
 local page_fault = require "spec.support.page_fault"
 local perf = require "perf"
 local random_program = require "spec.support.random_program"

@@ -4,7 +4,8 @@
 -- the C stack was taken for the address from which the Lua stack had moved. Now a refused read counts as a failure, wherever
 -- the unwinder makes it. But there may be no memory at an address that the unwinder takes from the C stack as a guess. A stack
 -- may be whole although such a read is refused.
--- In PUC Lua, a stack lacked any one function whose place on the Lua stack could not be read, and was taken for complete.
+-- In PUC Lua, if the place of one function on the Lua stack could not be read, the stack lacked that function, and was taken for
+-- complete.
 local kit = require "testkit"
 
 local function check(found)
