@@ -6,13 +6,13 @@ local ids = require "perf.trace.ids"
 local SPANS = 512 -- as many as a supply has room for
 
 it("the id of a trace's first span is no other span's if a finalizer makes spans meanwhile", function()
-  requires { nostress = true } -- which sets a hook of its own
+  requires { nostress = true } -- that sets a hook, too
   local jit = rawget(_G, "jit")
   if jit then jit.off() end -- compiled code calls no hook
   local same, instructions = 0, 0
   repeat
     local n, others = -1, {}
-    local function finalizer() -- a hook stands for it: it is called at each instruction of ids.trace in turn
+    local function finalizer() -- a hook calls it, in each round at the next instruction of ids.trace
       if debug.getinfo(2, "f").func ~= ids.trace then return end
       n = n + 1
       if n ~= instructions then return end
