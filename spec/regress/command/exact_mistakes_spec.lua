@@ -1,7 +1,7 @@
 -- The story: messages that did not say what was wrong. `luaperf record -c 9223372036854775807` and a period of 2 ^ 62 were
 -- refused since a positive integer was expected: both are, but too large. `luaperf report --diff` said that option -d needs a
 -- file. For an empty name, such as that of an unset variable, the message was ": No such file or directory". For a script that
--- the user may not read, in a directory where he may not write, record refused perf.data, a file that nobody had asked for.
+-- the user may not read, in a directory where no file may be made, the message of record was about perf.data alone.
 local luaperf = require "spec.support.luaperf"
 local perf = require "perf"
 local util = require "spec.support.util"

@@ -1,7 +1,6 @@
 -- The story: in PUC Lua getmetatable makes the string "__metatable", which a collection frees. The methods that end a measurement
--- check their object by it, so perf.start():stop() of nothing had 36 bytes in 1 block. A span counted the place that tracer:span
--- takes in a table for the span of each coroutine; and on Lua 5.1, where tracer:span runs its function in a coroutine, this
--- coroutine too: 1432 bytes.
+-- check their object by getmetatable, so perf.start():stop() of nothing had 36 bytes in 1 block. A span also counted its entry in
+-- the table of the coroutines' spans, and on Lua 5.1 the coroutine in which tracer:span runs its function: 1432 bytes.
 local kit = require "testkit"
 
 -- A state of its own, since the specs and their libraries hold that string. A collection takes unused stack away, which the next

@@ -1,5 +1,5 @@
 -- The story: perf.pool { cpus = { 99 } } on a machine of two CPUs was refused with "CPU 99: sched_setaffinity: Invalid argument",
--- which does not say what is invalid; and with 2000, which no set of CPUs has room for, the message was of a line of the library.
+-- which does not say what is invalid. For CPU 2000, for which a set of CPUs has no room, the message named a line of the library.
 local perf = require "perf"
 
 describe("a pool on a CPU that the machine lacks", function()
