@@ -237,16 +237,18 @@ end
 
 local function snapshot(self) return at_rest(self, snapshot_of) end
 
+local function make_of(self, found) return late("perf.profile.collect").make(self, found) end
+
 -- A host that sets `pause` does other work while the Profile is made: its blocks are sampled.
+local function alive(self)
+  local found, message, code = found_by_snapshot(self)
+  if not found or self.pause then return found, message, code end
+  return make_of(self, found)
+end
+
 local function live(self)
-  local make = late("perf.profile.collect").make
-  local function whole()
-    local found, message, code = found_by_snapshot(self)
-    if not found or self.pause then return found, message, code end
-    return make(self, found)
-  end
-  local result, message, code = at_rest(self, whole)
-  if result and self.pause then return make(self, result) end
+  local result, message, code = at_rest(self, alive)
+  if result and self.pause then return make_of(self, result) end
   return result, message, code
 end
 
