@@ -42,7 +42,7 @@ static void forget_parent(struct pf_allocator *in)
 /* Prepare the watchers that will see the block. */
 static void announce(struct pf_allocator *in, const void *old, size_t size)
 {
-	struct pf_registers r;
+	struct pf_registers *r = &in->registers;
 	int known = 0;
 
 	forget_parent(in);
@@ -51,11 +51,11 @@ static void announce(struct pf_allocator *in, const void *old, size_t size)
 		if (!w->is_seen)
 			continue;
 		if (!known) {
-			pf_own_registers_here(&r);
-			r.stack_end = pf_own_stack_end(r.sp);
+			pf_own_registers_here(r);
+			r->stack_end = pf_own_stack_end(r->sp);
 			known = 1;
 		}
-		w->will_give(w, &r, old, size);
+		w->will_give(w, r, old, size);
 	}
 }
 

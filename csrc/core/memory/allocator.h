@@ -10,11 +10,10 @@
 #include <stdint.h>
 
 #include "core/base/thread.h"
+#include "core/stack/unwind.h"
 
 /* The interpreter's type of an allocator's function. */
 typedef void *pf_allocate(void *ud, void *block, size_t old_size, size_t size);
-
-struct pf_registers;
 
 #define PF_NEVER_DUE UINT64_MAX
 #define PF_NO_THREAD UINT32_MAX
@@ -71,6 +70,9 @@ struct pf_allocator {
 	uint32_t generation; /* pf_fork_generation of the process whose users these are */
 	struct pf_watcher *watchers;
 	struct pf_allocator *older; /* of the same state */
+	/* At the last block that a watcher saw. They are not on the C stack, in which the unwinder searches for threads: some of their
+	 * words look like addresses of threads where no memory is, and each read of one is a page fault. */
+	struct pf_registers registers;
 };
 
 /* The lua_Alloc function of a struct pf_allocator, which is its `ud`. */
