@@ -714,7 +714,7 @@ static int kit_refusals(lua_State *L)
 
 /* walk(n): walks along bytecode that no compiler makes, of n instructions and some hundred more, from the one after these n. Each
  * instruction is the end of a loop that begins at the first one. The place that the walk looks for is not there. Returns whether it was
- * found, and the number of reads. */
+ * found, the number of reads, and that of a search for the jumps to the place where the walk begins. */
 #if defined LUAJIT_VERSION
 static int kit_walk(lua_State *L)
 {
@@ -725,6 +725,7 @@ static int kit_walk(lua_State *L)
     struct pf_luajit_memo memo = { .constants = 0 };
     const struct pf_luajit_view v = { .l = &kit.layout, .m = &counting.m, .global = kit.global, .memo = &memo };
     const struct pf_luajit_function f = { .code = (uintptr_t)code, .n = all, .first = 1 };
+    uint64_t jumps[PF_TRACE_JUMPS_MOST];
 
     if (!kit.learned)
         return luaL_error(L, "learn first");
@@ -732,7 +733,10 @@ static int kit_walk(lua_State *L)
         code[i] = (uint32_t)(kit.layout.op_jump - LOOP_END) | (uint32_t)(TARGET - (i < TARGET ? i : TARGET)) << 16;
     lua_pushboolean(L, pf_trace_walk(&v, &f, f.code + n * sizeof *code, PF_TRACE_AT, f.code + 2).found);
     tk_push_u64(L, counting.reads);
-    return 2;
+    counting.reads = 0;
+    pf_trace_jumps_to(&v, &f, f.code + n * sizeof *code, jumps);
+    tk_push_u64(L, counting.reads);
+    return 3;
 }
 #else
 static int kit_walk(lua_State *L)

@@ -344,9 +344,13 @@ unsigned pf_trace_jumps_to(const struct pf_luajit_view *v, const struct pf_luaji
 {
 	struct pf_trace_window codes = {.n = 0};
 	unsigned n = 0;
+	const uint64_t here = (to - f->code) / PF_LUAJIT_INSTRUCTION;
+	const uint64_t end = here + PF_TRACE_JUMPS_REACH < f->n ? here + PF_TRACE_JUMPS_REACH : f->n;
 
-	for (uint32_t i = 1; i < f->n; i++) {
-		const uint64_t pc = f->code + (uint64_t)i * PF_LUAJIT_INSTRUCTION;
+	if (!pf_luajit_holds(f, to))
+		return 0;
+	for (uint64_t i = here > PF_TRACE_JUMPS_REACH ? here - PF_TRACE_JUMPS_REACH : 1; i < end; i++) {
+		const uint64_t pc = f->code + i * PF_LUAJIT_INSTRUCTION;
 		const uint32_t code = pf_trace_window_instruction(v, f, &codes, pc);
 
 		if ((pc + PF_LUAJIT_INSTRUCTION != to && pf_trace_jump(v->l, pc, code) != to) || !is_branch(v, f, pc, code))

@@ -22,8 +22,9 @@ struct pf_trace_walk pf_trace_walk(const struct pf_luajit_view *v, const struct 
  * instruction `beyond` (0: not known). The walk ends `more` jumps before the last of them. */
 struct pf_trace_walk pf_trace_walk_to_jump(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, uint64_t to,
 					   uint64_t beyond, unsigned more);
-/* List the conditional jumps of a function to a target, in their order. Returns how many there are; 0 also if they are too many. */
-enum { PF_TRACE_JUMPS_MOST = 32 };
+/* List the conditional jumps of a function to a target that are at most PF_TRACE_JUMPS_REACH away from it, in their order. Returns how many
+ * there are; 0 also if they are too many. */
+enum { PF_TRACE_JUMPS_MOST = 32, PF_TRACE_JUMPS_REACH = 1024 /* instructions */ };
 unsigned pf_trace_jumps_to(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t to, uint64_t jumps[PF_TRACE_JUMPS_MOST]);
 /* Walk from snapshot k, or from another place s in its code. If the snapshot is a jump's, walk from both branches. A walk to the function's
  * return has the lines of both, and a walk to an instruction has those of the branches that lead to it. */
