@@ -1,5 +1,5 @@
--- The story: profiler:live() made a function before the sampling rested. So each Profile had it, 136 to 160 bytes alive, at the line
--- that called live.
+-- The story: profiler:live() made a function before the sampling rested. So each Profile had it at the line that called live:
+-- 136 to 160 bytes that were alive.
 local perf = require "perf"
 
 describe("profiler:live()", function()
