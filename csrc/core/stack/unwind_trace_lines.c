@@ -162,7 +162,7 @@ static uint64_t distance(uint64_t a, uint64_t b)
 	return a < b ? b - a : a - b;
 }
 
-/* The lines of the jump of snapshot k, whose address is one of the jump's targets; none if there is no such jump. Several jumps may have
+/* The lines of the jump of snapshot k, whose address is one of the jump's targets; none if no such jump is found. Several jumps may have
  * this target, as in `if a and b`. The compiler knows some conditions, and makes neither code nor a snapshot for their jumps. So all jumps
  * to the target count that lie between the previous snapshot and the next one, without those that have snapshots themselves. */
 static struct pf_luajit_lines lines_of_jump(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
@@ -176,7 +176,7 @@ static struct pf_luajit_lines lines_of_jump(const struct pf_luajit_view *v, cons
 	unsigned first = 0, last = n, earlier = 0, later = 0;
 	uint32_t i = k;
 
-	/* The jump may be too far away, and a nearer one may have the same target. */
+	/* The jump may be out of reach. Then a nearer one with the same target would be taken for it. */
 	if (next->base == s->base && distance(next->pc, s->pc) > PF_TRACE_JUMPS_REACH * PF_LUAJIT_INSTRUCTION)
 		return lines;
 	while (i > 0 && pf_trace_read_snapshot(v, t, --i, &previous) && previous.base == s->base && previous.pc == s->pc &&
