@@ -1,5 +1,5 @@
--- The story: profiler:live() made a function before the sampling rested. So each Profile had it at the line that called live:
--- 136 to 160 bytes that were alive.
+-- The story: profiler:live() made a function while allocations were still sampled. So each Profile had 136 to 160 bytes of it, at
+-- the line that called live.
 local perf = require "perf"
 
 describe("profiler:live()", function()
@@ -15,7 +15,7 @@ describe("profiler:live()", function()
     if jit then jit.off() end
     collectgarbage "stop" -- a collection may resize the interpreter's own tables
     local first, second, last
-    for _ = 1, 2 do -- in the second turn the stack has the room that the calls need
+    for _ = 1, 2 do -- in the second round the stack has the room that the calls need
       assert(p:start())
       first = assert(p:live())
       second = assert(p:live())
