@@ -1,8 +1,8 @@
 -- The story: where the code leaves a loop in which it began, all lines of the loop count, and a walk along bytecode looked at
 -- them again for each such place. Bytecode in which every instruction ends a loop took a million reads a walk.
 --
--- A later story: the search for the jumps that lead to an instruction looked at the whole function. In one of 100,000 instructions a
--- sample in compiled code took 140 us, 25 times as long as before.
+-- A later story: the search for the jumps that lead to an instruction looked at the whole function. In one of 100,000
+-- instructions a sample in compiled code took 140 us, 25 times as long as before.
 local kit = require "testkit"
 
 describe("a walk along bytecode in which every instruction ends a loop", function()
