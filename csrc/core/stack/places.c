@@ -143,6 +143,7 @@ int pf_places_add(void *to, const struct pf_place *place)
 		if (p->function && pf_stacks_function_at(p->stacks, p->function)->hidden) {
 			p->n -= is_c(p); /* the pcall by which it called the program's function */
 			p->function = 0;
+			return 0;
 		}
 		if (p->function)
 			frame = lua_frame(p, place);
@@ -151,8 +152,7 @@ int pf_places_add(void *to, const struct pf_place *place)
 		if (p->function)
 			frame = pf_stacks_frame(p->stacks, PF_FRAME_C, p->function, 0);
 	}
-	if (frame)
-		p->frames[p->n++] = frame;
+	p->frames[p->n++] = frame;
 	return 0;
 }
 

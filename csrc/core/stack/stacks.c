@@ -92,10 +92,8 @@ static int more_slots(struct pf_stacks *s, struct pf_array *a)
 static uint32_t new_item(struct pf_stacks *s, struct pf_array *a)
 {
 	if ((a->n + 1 == a->room && more_items(a) < 0) ||
-	    (a->slots && (uint64_t)a->n * 4 >= (uint64_t)a->slots * 3 && more_slots(s, a) < 0)) {
-		s->failed++;
+	    (a->slots && (uint64_t)a->n * 4 >= (uint64_t)a->slots * 3 && more_slots(s, a) < 0))
 		return 0;
-	}
 	return ++a->n;
 }
 
@@ -165,16 +163,13 @@ uint32_t pf_stacks_text(struct pf_stacks *s, size_t n, char **text)
 	if (room != s->text_room) {
 		char *more = room - s->text_n > n ? pf_pages_get(room) : NULL;
 
-		if (!more) {
-			s->failed++;
+		if (!more)
 			return 0;
-		}
 		memcpy(more, s->text, s->text_n);
 		pf_pages_put(s->text, s->text_room);
 		s->text = more;
 		s->text_room = room;
 	} else if (room - s->text_n <= n) {
-		s->failed++;
 		return 0;
 	}
 	at = s->text_n;

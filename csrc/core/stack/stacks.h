@@ -65,7 +65,6 @@ struct pf_stacks {
 	struct pf_array functions, frames, nodes, sums;
 	char *text;
 	uint32_t text_n, text_room;
-	uint32_t failed; /* operations that failed for lack of memory */
 	uint32_t path, path_n; /* the last node of pf_stacks_path, and the n of that call */
 };
 
