@@ -377,13 +377,14 @@ end
 -- @treturn ?Profile nil unless `waits` is on
 function M.wait_profile(route, pause)
   if not (running and accounting.waits) then return nil end
-  return waits.profile(names, accounting.walls, route, pause)
+  return waits.profile(names, accounting.walls, route, type(pause) == "function" and pause or nil)
 end
 
 --- The Profile of the memory that is alive, of what this worker has allocated since it began to watch its heap.
 -- @tparam[opt] string route only what requests of this route have allocated
 -- @treturn Profile @fails "EINVAL" unless `heap` is on; "EBUSY" while it is being made already
 function M.live_heap(route, pause)
+  pause = type(pause) == "function" and pause or nil
   local prof, message, code = live_heap.profile(pause)
   if not prof then return nil, message, code end
   return route and prof:zone(route, pause) or prof

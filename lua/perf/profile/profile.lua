@@ -70,8 +70,9 @@ function Profile:samples() return self.list end
 -- @tparam string name the zone; in nginx the route, as `Profile:top` shows it
 -- @treturn Profile without samples if there is no such zone
 -- @since 0.2.0
-function Profile:zone(name, pause) -- pause: as in Profile.new
+function Profile:zone(name, pause) -- pause: as in Profile.new; another second argument has no effect
   if type(name) ~= "string" then argument.raise_in_method("zone", "string expected, got " .. type(name), 2) end
+  pause = type(pause) == "function" and pause or nil
   local fields, list = copy(self), {}
   fields.total, fields.sample_count = 0, 0
   for _, samples in ipairs { self.list, self.freed } do
