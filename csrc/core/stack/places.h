@@ -23,7 +23,7 @@ struct pf_places {
 	struct pf_stacks *stacks;
 	const struct pf_memory *memory; /* has the names of the chunks */
 	const struct pf_hidden *hidden;
-	uint32_t *frames; /* a frame for which there was no memory is 0: then pf_stacks_path fails, as no function may be missing */
+	uint32_t *frames; /* 0: there was no memory for the frame. Then pf_stacks_path fails, so that no stack lacks a function */
 	unsigned n, most; /* most: the room, at most PF_STACK_DEPTH */
 	uint32_t function; /* number of the last function; 0 if it is not shown, or there was no memory */
 	/* The last frame with lines: a function that calls itself mostly has the same one again. */

@@ -1,5 +1,5 @@
 -- The story: if there was no memory for one more function of a profile, the stack lacked this function, and counted as whole: its
--- caller seemed to have called what it had called. Now the sample has no such stack.
+-- caller seemed to have called what it had called. Now the sample is counted without a stack.
 local core = require "perf.core"
 local kit = require "testkit"
 local outside = require "spec.support.outside"
@@ -45,7 +45,7 @@ local function check(prof)
   return n
 end
 
-describe("a stack for one of whose functions there is no memory", function()
+describe("a stack with a function for which there is no memory", function()
   local run
   before_each(function() run = chain() end)
   after_each(function() core.fault() end)
