@@ -245,6 +245,8 @@ install: all ## install under PREFIX (DESTDIR) for LUA
 	 else echo "The manual page and the completions are left out: no interpreter here loads the module to print them" >&2; fi
 
 uninstall: ## remove what install put there, and the directories that are empty then
+	@for d in "$(DESTDIR)$(LUADIR)/perf" "$(DESTDIR)$(LIBDIR)/perf"; do [ ! -d "$$d" ] || [ -w "$$d" ] || \
+		{ echo "No permission to remove what is in $$d: run make uninstall as root" >&2; exit 1; }; done
 	@for f in $(LUA_FILES); do rm -f "$(DESTDIR)$(LUADIR)/$$f"; done
 	@for f in core $(EXT_ALL:%=ext/%); do rm -f "$(DESTDIR)$(LIBDIR)/perf/$$f.so"; done
 	@for so in "$(DESTDIR)$(LIBDIR)"/../*/perf/core.so; do [ ! -e "$$so" ] || exit 0; done; \
