@@ -128,6 +128,8 @@ static int is_branch(const struct pf_luajit_view *v, const struct pf_luajit_func
 	return pc > f->code && (int)(pf_trace_instruction(v, pc) & 0xff) - v->l->op_concatenate <= LAST_COMPARISON;
 }
 
+static int leads_to(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, uint64_t to);
+
 enum { LOOPS_MOST = 4 * PF_TRACE_WALK_MOST /* instructions of the loops that a walk leaves */ };
 
 /* Follow the code of f from an instruction on. Forward jumps are not taken, so both branches count. Unconditional backward jumps
@@ -142,7 +144,7 @@ static struct pf_trace_walk follow(const struct pf_luajit_view *v, const struct 
 {
 	const struct pf_luajit_layout *l = v->l;
 	struct pf_trace_window codes = {.n = 0}, lines = {.n = 0};
-	struct pf_trace_walk w = {.found = 0};
+	struct pf_trace_walk w = {.found = 0, .since = from};
 	unsigned left = LOOPS_MOST;
 	uint64_t first = from; /* from here to the start, all lines count */
 
@@ -173,6 +175,8 @@ static struct pf_trace_walk follow(const struct pf_luajit_view *v, const struct 
 		if (pf_trace_returns(l, op))
 			return w;
 		from = next;
+		if (op == l->op_jump && jump > w.over && !is_branch(v, f, w.last, code))
+			w.over = jump;
 		if (jump <= f->code || jump >= next)
 			continue;
 		if (how == PF_TRACE_AFTER_JUMP_TO && w.found) {
@@ -182,7 +186,9 @@ static struct pf_trace_walk follow(const struct pf_luajit_view *v, const struct 
 		}
 		if (op == l->op_jump || back > 0) {
 			back -= op != l->op_jump;
-			from = jump;
+			w.strays |= w.over > w.last && !leads_to(v, f, w.since, w.last);
+			w.over = 0;
+			w.since = from = jump;
 		} else if (jump < first) {
 			const uint64_t n = (first - jump) / PF_LUAJIT_INSTRUCTION;
 
@@ -326,6 +332,53 @@ static struct pf_trace_walk follow_to_returns(const struct pf_luajit_view *v, co
 	return w;
 }
 
+/* Does the code lead from an instruction to a later one without going back? */
+static int leads_to(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, uint64_t to)
+{
+	struct region reached = {{1}};
+	struct pf_trace_window codes = {.n = 0};
+	const uint64_t n = (to - from) / PF_LUAJIT_INSTRUCTION;
+
+	if (n >= REGION)
+		return 1;
+	for (uint64_t i = 0; i < n; i++) {
+		struct step s;
+
+		if (!has(&reached, i))
+			continue;
+		s = step_from(v, f, &codes, from + i * PF_LUAJIT_INSTRUCTION, PF_TRACE_AT, to);
+		for (unsigned j = 0; j < 2; j++) {
+			const uint64_t target = (s.to[j] - from) / PF_LUAJIT_INSTRUCTION;
+
+			if (s.to[j] > from && target <= n)
+				include(&reached, target);
+		}
+	}
+	return has(&reached, n);
+}
+
+/* Finish a walk. If it has passed a jump over its end, the code may lead there only by another way that goes back: by a `goto`, or around a
+ * loop. Then the lines of all ways count. */
+static struct pf_trace_walk with_ways_back(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, enum pf_trace_stop how,
+					   uint64_t to, struct pf_trace_walk w)
+{
+	const uint64_t end = how == PF_TRACE_AT ? to : w.last;
+	struct pf_trace_walk all;
+
+	if (!w.found || (!w.strays && (w.over <= end || leads_to(v, f, w.since, end))))
+		return w;
+	all = follow_all(v, f, from, how == PF_TRACE_AT ? how : PF_TRACE_AFTER, end);
+	if (!all.found) {
+		w.found = 0;
+		return w;
+	}
+	pf_trace_widen_both(&w.stretch.all, &all.stretch.all);
+	pf_trace_widen_both(&w.stretch.calls, &all.stretch.calls);
+	pf_trace_widen_both(&w.stretch.allocations, &all.stretch.allocations);
+	w.work = all.work > w.work ? all.work : w.work;
+	return w;
+}
+
 struct pf_trace_walk pf_trace_walk(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, enum pf_trace_stop how, uint64_t to)
 {
 	struct pf_trace_walk w, all;
@@ -334,7 +387,7 @@ struct pf_trace_walk pf_trace_walk(const struct pf_luajit_view *v, const struct 
 		return follow_to_returns(v, f, from);
 	w = follow(v, f, from, how, to, 0, 0, 0);
 	if (w.found)
-		return w;
+		return with_ways_back(v, f, from, how, to, w);
 	w = follow(v, f, from, how, to, 1, 0, 0);
 	all = w.found ? w : follow_all(v, f, from, how, to);
 	return all.found ? all : w;
@@ -369,7 +422,8 @@ struct pf_trace_walk pf_trace_walk_to_jump(const struct pf_luajit_view *v, const
 		const int n = follow(v, f, from, PF_TRACE_AFTER_JUMP_TO, to, back, PF_TRACE_WALK_MOST, beyond).found;
 
 		if (n)
-			return follow(v, f, from, PF_TRACE_AFTER_JUMP_TO, to, back, n > (int)more ? (unsigned)n - more - 1 : 0, beyond);
+			return with_ways_back(v, f, from, PF_TRACE_AFTER_JUMP_TO, to,
+					      follow(v, f, from, PF_TRACE_AFTER_JUMP_TO, to, back, n > (int)more ? (unsigned)n - more - 1 : 0, beyond));
 	}
 	return follow_all(v, f, from, PF_TRACE_AFTER_JUMP_TO, to);
 }

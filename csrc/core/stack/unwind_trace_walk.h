@@ -12,6 +12,9 @@ enum pf_trace_stop { PF_TRACE_AT, PF_TRACE_AFTER, PF_TRACE_AFTER_JUMP_TO, PF_TRA
 struct pf_trace_walk {
 	struct pf_trace_stretch stretch;
 	uint64_t last; /* the last instruction */
+	uint64_t since; /* the start, or the target of the last jump back that the walk has taken */
+	uint64_t over; /* the furthest target of the unconditional jumps that it has passed since then */
+	int strays;    /* it has passed a jump over one that it has taken, and no other way leads there */
 	int found;     /* 0: the walk did not find its end. For jumps: how many jumps to the target it met, the last one included */
 	enum pf_trace_work work;
 };

@@ -5,7 +5,7 @@
 -- * The search did not get out of a `while` loop without a `return`. (The spec of random programs has this case.)
 --
 -- Besides, a call after a `goto` was shown on a line before the `goto`. The code had jumped over the instruction at which the
--- search ended, and had come back to it by another `goto`.
+-- search ended, and had come back to it by another `goto`. Later this was still so if it had come back by several.
 local page_fault = require "spec.support.page_fault"
 local perf = require "perf"
 local random_program = require "spec.support.random_program"
@@ -28,6 +28,31 @@ return g1(s) end
 return function(n) local s = 1
 for i = 1, n do
 s = g2(s) % 100
+end return s end]],
+  ["between several `goto`"] = [[
+return function(n) local s = 1
+for i = 1, n do
+goto a
+::d::
+FAULT
+goto e
+::f::
+s = s * 3 % 101
+goto g
+::b::
+s = s + 1
+goto c
+::e::
+if s % 3 == 1 then s = s + 2 end
+goto f
+::c::
+s = s + 1
+goto d
+::a::
+if s % 4 == 0 then s = s + 1 end
+goto b
+::g::
+s = s % 1000
 end return s end]],
   ["after a `goto`"] = [[
 return function(n) local s = 1
