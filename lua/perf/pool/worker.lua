@@ -30,25 +30,33 @@ local function failed(co, err)
   return false, err, ok and traceback or nil
 end
 
--- Call a function: returns whether it succeeded, and an array of its results or its error and a traceback. It runs in a
--- coroutine, whose stack is kept after an error. (A message handler is not called when memory runs out, and fails after a stack
--- overflow.)
-local function call(fn, ...)
-  local co = coroutine.create(fn)
-  local results = pack(coroutine.resume(co, ...))
+-- End the measurement of a job, which has given `...`: before these are packed, which needs memory.
+local function finish(set, c, ...)
+  if c and not readings.stop(set.meter, c) then c = nil end
+  return clock.now(), c, pack(...)
+end
+
+-- Whether a coroutine has run to its end, and an array of its results or its error and a traceback.
+local function outcome(co, results)
   if not results[1] then return failed(co, results[2]) end
   if coroutine.status(co) ~= "dead" then return failed(co, "attempt to yield from outside a coroutine") end
   return true, results
 end
 
+-- Call a function: returns when it began and ended, its Counts, and its outcome. It runs in a coroutine, whose stack is kept
+-- after an error. (A message handler is not called when memory runs out, and fails after a stack overflow.)
+local function call(set, fn, ...)
+  local co = coroutine.create(fn)
+  local began = clock.now()
+  local counted = set and readings.start(set.meter, set.layout, set.words)
+  local ended, c, results = finish(set, counted, coroutine.resume(co, ...))
+  return began, ended, c, outcome(co, results)
+end
+
 -- Run a job: returns the text of its result.
 local function run(set, job)
   local values = copy.unpack(job)
-  local c = set and readings.start(set.meter, set.layout, set.words)
-  local began = clock.now()
-  local ok, results, traceback = call(unpack(values, 1, values.n))
-  local ended = clock.now()
-  if c and not readings.stop(set.meter, c) then c = nil end
+  local began, ended, c, ok, results, traceback = call(set, unpack(values, 1, values.n))
   local text, message
   if ok then
     text, message = copy.pack("result", results.n - 1, unpack(results, 2, results.n))

@@ -49,6 +49,7 @@ local WAYS = {
 describe("a measurement of memory after a collection of garbage counts nothing of its own:", function()
   for _, way in ipairs(WAYS) do
     it(way[1], function()
+      requires { nostress = true }
       local ok, text = kit.state(STATE:format(way[2]))
       assert.is_true(ok, text)
       assert.equal("0 0 0", text:match "^%d+ (.*)") -- the first may load modules
