@@ -23,7 +23,7 @@ describe("a pool's job", function()
     end
     blocks(quiet)
     local none = blocks(tables, 0)
-    assert(none <= 1, none) -- what the coroutine needs for the call itself
+    assert(none <= 1, none) -- the coroutine may need a block for the call itself
     assert.equal(none, blocks(tables, 0))
     local each = blocks(tables, 1) - none
     assert(each == 1 or each == 2, each) -- the table, and its array
