@@ -30,24 +30,30 @@ function compiled.by_default(fn, ...)
   return result
 end
 
---- Compiles a new loop of four lines. Returns its function and the number of its trace. Loops share 64 counters and their
--- penalties, so a new loop may have to run up to 60,000 times before it is compiled.
-function compiled.loop()
-  local run, trace = assert(loadstring(TEXT, "=loop")), nil
+--- Calls a function, whose loop is new, until the loop is compiled. Returns the number of its trace, or nil. Loops share 64 counters
+-- and their penalties, so a new loop may have to run up to 60,000 times before it is compiled.
+function compiled.trace(run, ...)
+  local trace
   local function note(what, number, func)
     if what == "start" and func == run then trace = number end
     if what == "abort" and number == trace then trace = nil end
   end
   jit.attach(note, "trace")
-  compiled.by_default(function()
+  compiled.by_default(function(...)
     local calls = 0
     repeat
-      run()
+      run(...)
       calls = calls + 1
     until trace or calls == 200
-  end)
+  end, ...)
   jit.attach(note)
-  return run, assert(trace, "the loop was not compiled")
+  return trace
+end
+
+--- Compiles a new loop of four lines. Returns its function and the number of its trace.
+function compiled.loop()
+  local run = assert(loadstring(TEXT, "=loop"))
+  return run, assert(compiled.trace(run), "the loop was not compiled")
 end
 
 --- The number of exits of a new loop's trace: one of each line, if the compiler marks them.
