@@ -30,8 +30,8 @@ function compiled.by_default(fn, ...)
   return result
 end
 
---- Calls a function, whose loop is new, until the loop is compiled. Returns the number of its trace, or nil. Loops share 64 counters
--- and their penalties, so a new loop may have to run up to 60,000 times before it is compiled.
+--- Calls a function, whose loop is new, until the loop is compiled. Returns the number of its trace, or nil. Loops share 64
+-- counters and their penalties, so a new loop may have to run up to 60,000 times before it is compiled.
 function compiled.trace(run, ...)
   local trace
   local function note(what, number, func)
