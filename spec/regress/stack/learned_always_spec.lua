@@ -73,6 +73,7 @@ describe("the layout of LuaJIT", function()
   end
 
   it("has the place of the number of a trace's exit", function()
+    requires { jit = true }
     local learned, why, knows_exits = kit.unwind.learn()
     assert.is_true(learned, why)
     assert.is_true(knows_exits)
