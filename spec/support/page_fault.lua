@@ -46,9 +46,18 @@ function page_fault.program(text, functions)
   return assert(loadstring("local C, at, size = ... " .. text:gsub("FAULT", STATEMENT), "=program"))(functions or ffi.C, at, SIZE)
 end
 
---- Is this the address of the memory that the programs touch?
-function page_fault.is_at(address)
-  return address == tonumber(ffi.cast("intptr_t", at))
+--- An iterator of the faults in the memory that the programs touch, in their order: the number of each, and its sample.
+-- @param prof a profile with a timeline
+function page_fault.timeline(prof)
+  local samples, address, n = prof:timeline(), tonumber(ffi.cast("intptr_t", at)), 0
+  return function()
+    for sample in samples do
+      if sample.addr == address then
+        n = n + 1
+        return n, sample
+      end
+    end
+  end
 end
 
 --- Calls fn(...) and returns the profile of its page faults.

@@ -168,18 +168,16 @@ end
 -- @return how many faults are on their line, in a range with it, and at a caller; and a description of each other one
 function random_program.compare(prof, text, truth)
   local tails, n, counts, wrong = tail_calls(text), 0, { line = 0, range = 0, caller = 0 }, {}
-  for sample in prof:timeline() do
-    if page_fault.is_at(sample.addr) then
-      n = n + 1
-      local verdict = truth[n] and judge(sample.stack, truth[n], tails)
-      if verdict then
-        counts[verdict] = counts[verdict] + 1
-      else
-        local got, expected = {}, {}
-        for i, frame in ipairs(sample.stack) do got[i] = frame.name end
-        for i, frame in ipairs(truth[n] or {}) do expected[i] = frame.line end
-        wrong[#wrong + 1] = ("fault %d: %s, not %s"):format(n, table.concat(got, " < "), table.concat(expected, " < "))
-      end
+  for k, sample in page_fault.timeline(prof) do
+    local verdict = truth[k] and judge(sample.stack, truth[k], tails)
+    n = k
+    if verdict then
+      counts[verdict] = counts[verdict] + 1
+    else
+      local got, expected = {}, {}
+      for i, frame in ipairs(sample.stack) do got[i] = frame.name end
+      for i, frame in ipairs(truth[k] or {}) do expected[i] = frame.line end
+      wrong[#wrong + 1] = ("fault %d: %s, not %s"):format(k, table.concat(got, " < "), table.concat(expected, " < "))
     end
   end
   assert(n == #truth, n)
