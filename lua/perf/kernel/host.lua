@@ -168,6 +168,13 @@ function M.in_user_namespace()
   return not (inside == "0" and outside == "0" and count == "4294967295")
 end
 
+-- Whether a number of hexadecimal digits has a bit, such as a set of capabilities in /proc/PID/status.
+function M.has_bit(hex, bit)
+  local at = #hex - math.floor(bit / 4)
+  local digit = tonumber(hex:sub(at, at), 16)
+  return digit ~= nil and math.floor(digit / 2 ^ (bit % 4)) % 2 == 1
+end
+
 -- Whether the calling thread has a capability: "perfmon", "sys_admin", "bpf", "ipc_lock", "sys_ptrace", "kill".
 -- A capability that is only valid in a user namespace does not count.
 function M.has_capability(name)
@@ -175,9 +182,7 @@ function M.has_capability(name)
   local status = M.status()
   local hex = status and status.CapEff
   if not hex or M.in_user_namespace() then return false end
-  local at = #hex - math.floor(bit / 4)
-  local digit = tonumber(hex:sub(at, at), 16)
-  return digit ~= nil and math.floor(digit / 2 ^ (bit % 4)) % 2 == 1
+  return M.has_bit(hex, bit)
 end
 
 -- Whether the calling thread is exempt from kernel.perf_event_paranoid: it has CAP_PERFMON, or CAP_SYS_ADMIN which includes it.

@@ -28,11 +28,8 @@ end
 
 -- Whether a set of capabilities has one that another set lacks. Both are hexadecimal digits.
 local function has_more(theirs, mine)
-  for i = 1, #theirs do
-    local a, b = tonumber(theirs:sub(i, i), 16), tonumber(mine:sub(i, i), 16) or 0
-    for bit = 0, 3 do
-      if math.floor(a / 2 ^ bit) % 2 > math.floor(b / 2 ^ bit) % 2 then return true end
-    end
+  for bit = 0, 4 * #theirs - 1 do
+    if host.has_bit(theirs, bit) and not host.has_bit(mine, bit) then return true end
   end
   return false
 end
