@@ -99,7 +99,9 @@ end
 -- @tparam any obj a table, function, string, coroutine, userdata or cdata
 -- @treturn table the fields of a row of `Heap:paths`, and `holders`, the paths of all objects that refer to it, at most 20
 -- @fails "ENOENT": the snapshot does not have it, or only weak references led to it
+-- @raise for nil
 function Heap:who(obj)
+  if obj == nil then argument.raise_in_method("who", "an object expected, got nil", 2) end
   local snapshot = open(self, "who")
   local i = snapshot:find(obj)
   if not i then
