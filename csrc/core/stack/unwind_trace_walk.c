@@ -385,11 +385,12 @@ struct pf_trace_walk pf_trace_walk(const struct pf_luajit_view *v, const struct 
 
 	if (how == PF_TRACE_AT_RETURN)
 		return follow_to_returns(v, f, from);
-	w = follow(v, f, from, how, to, 0, 0, 0);
-	if (w.found)
-		return with_ways_back(v, f, from, how, to, w);
-	w = follow(v, f, from, how, to, 1, 0, 0);
-	all = w.found ? w : follow_all(v, f, from, how, to);
+	for (unsigned back = 0; back < 2; back++) {
+		w = follow(v, f, from, how, to, back, 0, 0);
+		if (w.found)
+			return with_ways_back(v, f, from, how, to, w);
+	}
+	all = follow_all(v, f, from, how, to);
 	return all.found ? all : w;
 }
 
