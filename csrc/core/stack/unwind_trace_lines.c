@@ -228,18 +228,37 @@ static uint64_t other_target(const struct pf_luajit_view *v, const struct pf_tra
 	return *jump + PF_LUAJIT_INSTRUCTION == s->pc ? pf_trace_jump(v->l, *jump, pf_trace_instruction(v, *jump)) : *jump + PF_LUAJIT_INSTRUCTION;
 }
 
+/* Finish a walk from s that has reached the instruction `to`: add the loop around it that the code goes round. If there is an alternative
+ * and the walk has gone back, but the code has not, the walk is no longer found. */
+static void add_rounds(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, const struct pf_snapshot *s,
+		       const struct pf_snapshot *next, uint64_t to, int alternative, struct pf_trace_walk *w)
+{
+	struct pf_trace_loop loop;
+
+	if (!w->found)
+		return;
+	if (!pf_trace_goes_round(v, t, f, s, next, to, &loop))
+		w->found = !alternative || to >= s->pc;
+	else if (loop.often)
+		pf_trace_walk_all(v, f, loop.from, loop.end, w);
+}
+
 /* The compiler may drop the snapshot after a jump. Then the jump's snapshot also stands for the code that follows, from the jump
  * to its other target. */
 static struct pf_trace_walk walk_past_jump(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
-				  const struct pf_snapshot *s, enum pf_trace_stop how, uint64_t to)
+				  const struct pf_snapshot *s, const struct pf_snapshot *next, enum pf_trace_stop how, uint64_t to)
 {
 	struct pf_trace_walk w = {.found = 0};
+	struct pf_snapshot from = *s;
 	uint64_t jump;
 	const uint64_t other = other_target(v, t, f, k, s, &jump);
 
 	if (!other)
 		return w;
 	w = pf_trace_walk(v, f, other, how, to);
+	if (!pf_trace_is_loop(v->l, pf_trace_instruction(v, jump))) /* a loop's own jump goes back within its round */
+		from.pc = other;
+	add_rounds(v, t, f, &from, next, to, 0, &w);
 	pf_trace_widen(&w.stretch.all, pf_luajit_line(v, f, jump + PF_LUAJIT_INSTRUCTION));
 	return w;
 }
@@ -272,21 +291,6 @@ struct pf_trace_walk pf_trace_walk_branches(const struct pf_luajit_view *v, cons
 	if (how == PF_TRACE_AT_RETURN || past.found)
 		add_other(&w, &past);
 	return w;
-}
-
-/* Finish a walk from s that has reached the instruction `to`: add the loop around it that the code goes round. If there is an alternative
- * and the walk has gone back, but the code has not, the walk is no longer found. */
-static void add_rounds(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, const struct pf_snapshot *s,
-		       const struct pf_snapshot *next, uint64_t to, int alternative, struct pf_trace_walk *w)
-{
-	struct pf_trace_loop loop;
-
-	if (!w->found)
-		return;
-	if (!pf_trace_goes_round(v, t, f, s, next, to, &loop))
-		w->found = !alternative || to >= s->pc;
-	else if (loop.often)
-		pf_trace_walk_all(v, f, loop.from, loop.end, w);
 }
 
 struct pf_trace_walk pf_trace_walk_to_next(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
@@ -350,7 +354,7 @@ struct pf_trace_stretch pf_trace_lines(const struct pf_luajit_view *v, const str
 	if (enters && w.found && pf_trace_goes_round(v, t, f, s, &next, to, &loop) && loop.often)
 		pf_trace_walk_all(v, f, loop.from, loop.end, &w);
 	if (k > 0 && (next.base == s->base || enters) && (!w.found || is_comparison(v, t, s, 0))) {
-		const struct pf_trace_walk past = walk_past_jump(v, t, f, k, s, enters ? PF_TRACE_AFTER : PF_TRACE_AT, enters ? to : actual);
+		const struct pf_trace_walk past = walk_past_jump(v, t, f, k, s, &next, enters ? PF_TRACE_AFTER : PF_TRACE_AT, enters ? to : actual);
 
 		if (!w.found)
 			w = past;

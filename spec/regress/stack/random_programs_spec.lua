@@ -11,6 +11,7 @@
 -- * In an `if` that ends a loop, the jump of a part that the compiler knows leads back, as that of a later part does. It was
 --   taken for the later one.
 -- * The search for the lines up to the end of a function did not get out of a `while` loop.
+-- * If an unrolled loop began in the branch that was taken, and had gone round before the next snapshot, its lines did not count.
 local page_fault = require "spec.support.page_fault"
 local perf = require "perf"
 local random_program = require "spec.support.random_program"
@@ -19,10 +20,8 @@ local jit = rawget(_G, "jit")
 local FAULTS_MOST = 1000
 
 -- The seeds below 200 and above 300 had faults on wrong lines, or in ranges without their lines.
-local SEEDS = { 3, 9, 16, 19, 30, 67, 69, 70, 75, 88, 104, 109, 118, 123, 135, 198, 201, 202, 303, 567, 575 }
+local SEEDS = { 3, 9, 16, 19, 30, 67, 69, 70, 75, 88, 104, 109, 118, 123, 135, 198, 201, 202, 303, 567, 575, 770 }
 local SETTINGS = { { "hotloop=1", "hotexit=1" }, { "hotloop=2", "hotexit=1", "-sink", "-loop", "-fuse" } }
--- With the second settings, one fault of this seed is in a range without its line in some runs: the cause is not known yet.
-local WHILE_LOOP = 770
 
 describe("a page fault of a random program is on its line, in a range with it, or at a call:", function()
   before_each(function()
@@ -31,8 +30,8 @@ describe("a page fault of a random program is on its line, in a range with it, o
   end)
   after_each(page_fault.restore)
 
-  local function judge(seed, all_settings)
-    for _, settings in ipairs(all_settings) do
+  local function judge(seed)
+    for _, settings in ipairs(SETTINGS) do
       for before = 0, 1 do
         local how = before == 1 and ", in code from before the profiler's start" or ""
         it(("seed %d, %s%s"):format(seed, table.concat(settings, " "), how), function()
@@ -55,6 +54,5 @@ describe("a page fault of a random program is on its line, in a range with it, o
     end
   end
 
-  for _, seed in ipairs(SEEDS) do judge(seed, SETTINGS) end
-  judge(WHILE_LOOP, { SETTINGS[1] })
+  for _, seed in ipairs(SEEDS) do judge(seed) end
 end)
