@@ -30,24 +30,38 @@ static int is_comparison(const struct pf_luajit_view *v, const struct pf_trace *
 	return type & IR_GUARD && type >> 8 <= IR_LAST_COMPARISON && (!next_ref || are_conversions(v, t, s->ref + 1, next_ref));
 }
 
+/* May the guard after a snapshot check what the compiler has assumed, rather than be a jump? A test of a function or a pointer may, and a
+ * test of equality or of a loop's step whose snapshot is at a call or at the start of a numeric loop. */
+static int may_assume(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s)
+{
+	enum { LAST_ORDER = 7, TYPE = 0x1f, POINTER = 5, PROTOTYPE = 7, FUNCTION = 8, LONG_POINTER = 9, FIRST_LOOP = 11, LAST_START = 10 };
+	const struct pf_luajit_layout *l = v->l;
+	const uint64_t word = pf_luajit_word(v, t->ir + (uint64_t)s->ref * PF_TRACE_IR_SIZE);
+	const unsigned type = word >> 32 & TYPE, op = pf_trace_instruction(v, s->pc) & 0xff;
+
+	if (op + FIRST_LOOP >= l->op_jump && op + LAST_START <= l->op_jump)
+		return 1;
+	if (pf_trace_ir_op(word) <= LAST_ORDER)
+		return 0;
+	return type == POINTER || (type >= PROTOTYPE && type <= LONG_POINTER) || (op >= l->op_call_first && op <= l->op_call_last) ||
+	       (op >= l->op_tailcall_first && op <= l->op_tailcall_last);
+}
+
 /* Is the address of a snapshot that of the branch which was not taken? It is if only a comparison follows before the next snapshot, or if
- * the first instruction compares the order of values. Otherwise a test of equality may also check what the compiler has assumed. A
- * test of a function or a pointer always does that. */
+ * the first instruction compares the order of values. Otherwise a test of equality may also check what the compiler has assumed. */
 enum jump { NO_JUMP, PERHAPS, JUMP };
 
 static enum jump is_jump(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s, uint32_t next_ref)
 {
-	enum { LAST_ORDER = 3, TYPE = 0x1f, POINTER = 5, PROTOTYPE = 7, FUNCTION = 8, LONG_POINTER = 9 };
-	unsigned type;
-	uint64_t word;
+	enum { LAST_ORDER = 3 };
+	int alone;
 
 	if (!is_comparison(v, t, s, 0))
 		return NO_JUMP;
-	word = pf_luajit_word(v, t->ir + (uint64_t)s->ref * PF_TRACE_IR_SIZE);
-	type = word >> 32 & TYPE;
-	if (pf_trace_ir_op(word) <= LAST_ORDER || is_comparison(v, t, s, next_ref))
-		return JUMP;
-	return type == POINTER || (type >= PROTOTYPE && type <= LONG_POINTER) ? NO_JUMP : PERHAPS;
+	alone = is_comparison(v, t, s, next_ref);
+	if (may_assume(v, t, s))
+		return alone ? PERHAPS : NO_JUMP;
+	return alone || pf_trace_ir_op(pf_luajit_word(v, t->ir + (uint64_t)s->ref * PF_TRACE_IR_SIZE)) <= LAST_ORDER ? JUMP : PERHAPS;
 }
 
 int pf_trace_begins_with_comparison(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s)
@@ -334,6 +348,8 @@ struct pf_trace_stretch pf_trace_lines(const struct pf_luajit_view *v, const str
 
 	if (there && is_comparison(v, t, s, last ? 0 : next.ref) && (!last || is_last(v, t, s->ref))) {
 		w.stretch.all = lines_of_jump(v, t, f, k, s, &next);
+		if (w.stretch.all.first && may_assume(v, t, s))
+			pf_trace_widen(&w.stretch.all, pf_luajit_line(v, f, s->pc + PF_LUAJIT_INSTRUCTION));
 		if (w.stretch.all.first)
 			return w.stretch;
 	}
