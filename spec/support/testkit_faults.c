@@ -127,6 +127,85 @@ static int kit_send_fault(lua_State *L)
     return 1;
 }
 
+/* --- a chain of handlers -------------------------------------------------------------------------------------------- */
+
+/* Handlers of SIGSEGV that each pass the signal on to the action that they have replaced; where there is none, it ends. */
+enum { LINKS = 6, MOST_SEEN = 40 };
+
+static struct {
+    struct sigaction replaced[LINKS];
+    char seen[MOST_SEEN]; /* the numbers of the handlers that got the last fault */
+    volatile sig_atomic_t n, same;
+    siginfo_t *info;
+    void *context;
+    sigjmp_buf back;
+} chain;
+
+static void pass_on(int number, int sig, siginfo_t *info, void *context)
+{
+    const struct sigaction to = chain.replaced[number - 1];
+
+    if (chain.n == 0) {
+        chain.info = info;
+        chain.context = context;
+    }
+    chain.same &= chain.info == info && chain.context == context;
+    chain.seen[chain.n++] = (char)('0' + number);
+    if (to.sa_handler == SIG_DFL || chain.n == MOST_SEEN)
+        siglongjmp(chain.back, 1);
+    to.sa_sigaction(sig, info, context);
+}
+
+#define LINK(number)                                                    \
+    static void link_##number(int sig, siginfo_t *info, void *context) \
+    {                                                                   \
+        pass_on(number, sig, info, context);                            \
+    }
+LINK(1)
+LINK(2)
+LINK(3)
+LINK(4)
+LINK(5)
+LINK(6)
+
+/* link_handler(number): installs that handler, 1 to 6. */
+static int kit_link_handler(lua_State *L)
+{
+    static void (*const links[])(int, siginfo_t *, void *) = { link_1, link_2, link_3, link_4, link_5, link_6 };
+    const size_t i = tk_check_count(L, 1) - 1;
+    struct sigaction action = { .sa_flags = SA_SIGINFO };
+
+    luaL_argcheck(L, i < LINKS, 1, "no such handler");
+    action.sa_sigaction = links[i];
+    sigaction(SIGSEGV, &action, &chain.replaced[i]);
+    return 0;
+}
+
+/* unlink_handler(number): puts back what that handler has replaced, whatever is in force now. */
+static int kit_unlink_handler(lua_State *L)
+{
+    const size_t i = tk_check_count(L, 1) - 1;
+
+    luaL_argcheck(L, i < LINKS, 1, "no such handler");
+    sigaction(SIGSEGV, &chain.replaced[i], NULL);
+    return 0;
+}
+
+/* fault_chain(address): reads a byte there. Returns the numbers of the handlers that got the fault, as text, and whether all got the
+ * same siginfo and context. */
+__attribute__((no_sanitize("address"))) static int kit_fault_chain(lua_State *L)
+{
+    volatile char *at = (volatile char *)(uintptr_t)(uint64_t)luaL_checknumber(L, 1);
+
+    chain.n = 0;
+    chain.same = 1;
+    if (sigsetjmp(chain.back, 1) == 0)
+        (void)*at;
+    lua_pushlstring(L, chain.seen, (size_t)chain.n);
+    lua_pushboolean(L, chain.same);
+    return 2;
+}
+
 /* block_faults(on) */
 static int kit_block_faults(lua_State *L)
 {
@@ -255,7 +334,8 @@ static int kit_syscalls_above(lua_State *L)
 static const luaL_Reg functions[] = {
     { "region", kit_region },         { "handle_faults", kit_handle_faults }, { "fault", kit_fault },
     { "send_fault", kit_send_fault }, { "block_faults", kit_block_faults },   { "alternate_stack", kit_alternate_stack },
-    { "signal_frame", kit_signal_frame },
+    { "signal_frame", kit_signal_frame }, { "link_handler", kit_link_handler }, { "unlink_handler", kit_unlink_handler },
+    { "fault_chain", kit_fault_chain },
     { "touch_below", kit_touch_below }, { "ask_below", kit_ask_below },
     { "syscalls_above", kit_syscalls_above },
     { NULL, NULL },

@@ -31,7 +31,7 @@ static void take(struct pf_puc_layout *l, const struct pb_puc_way *running, cons
 #if (defined __x86_64__ || defined __aarch64__) && !defined __ILP32__
 static PF_THREAD_LOCAL struct pb_learner *stepping;
 static void on_trap(int sig, siginfo_t *info, void *context);
-static struct pf_signal traps = {.number = SIGTRAP, .handler = on_trap, .flags = SA_SIGINFO | SA_ONSTACK};
+static struct pf_signal traps = {.number = SIGTRAP, .layer = {{.handler = on_trap}}, .flags = SA_SIGINFO | SA_ONSTACK};
 
 #ifdef __x86_64__
 /* Nothing here allocates: the program's allocator may block signals, and a trap whose signal is blocked ends the process. */
@@ -141,7 +141,7 @@ static void on_trap(int sig, siginfo_t *info, void *context)
 	struct pf_registers r;
 
 	if (!w || !is_step(info, context)) {
-		pf_signal_pass_on(&traps, sig, info, context);
+		pf_signal_pass_on(traps.layer, sig, info, context);
 		return;
 	}
 	pf_own_registers(context, &r);
@@ -205,7 +205,7 @@ static void on_trap(int sig, siginfo_t *info, void *context)
 	struct pf_registers r;
 
 	if (info->si_code != SI_TIMER || info->si_value.sival_ptr != &traps) {
-		pf_signal_pass_on(&traps, sig, info, context);
+		pf_signal_pass_on(traps.layer, sig, info, context);
 		return;
 	}
 	if (!w)

@@ -149,9 +149,10 @@ int pf_peek_call(void *to, uint64_t address, size_t n)
 }
 
 #ifdef LOADS
-static void on_fault(int sig, siginfo_t *info, void *context);
+static pf_signal_handler on_fault_0, on_fault_1, on_fault_2, on_fault_3;
 
-static struct pf_signal segv = {.number = SIGSEGV, .handler = on_fault}, bus = {.number = SIGBUS, .handler = on_fault};
+#define LAYERS {{.handler = on_fault_0}, {.handler = on_fault_1}, {.handler = on_fault_2}, {.handler = on_fault_3}}
+static struct pf_signal segv = {.number = SIGSEGV, .layer = LAYERS}, bus = {.number = SIGBUS, .layer = LAYERS};
 
 #ifdef __x86_64__
 #define IP(u) ((u)->uc_mcontext.gregs[REG_RIP])
@@ -187,15 +188,25 @@ static ucontext_t *find_load(ucontext_t *u)
 	return is_load(u) ? u : NULL;
 }
 
-static void on_fault(int sig, siginfo_t *info, void *context)
+static void on_fault(int sig, siginfo_t *info, void *context, unsigned layer)
 {
 	ucontext_t *load = info->si_code > 0 ? find_load(context) : NULL;
 
 	if (load)
 		IP(load) = (__typeof__(IP(load)))(uintptr_t)pf_peek_failed;
 	else
-		pf_signal_pass_on(sig == SIGBUS ? &bus : &segv, sig, info, context);
+		pf_signal_pass_on(&(sig == SIGBUS ? &bus : &segv)->layer[layer], sig, info, context);
 }
+
+#define HANDLER(number)                                                           \
+	static void on_fault_##number(int sig, siginfo_t *info, void *context)    \
+	{                                                                         \
+		on_fault(sig, info, context, number);                             \
+	}
+HANDLER(0)
+HANDLER(1)
+HANDLER(2)
+HANDLER(3)
 
 void pf_peek_take(void)
 {

@@ -15,35 +15,62 @@ static int is_plain(const struct sigaction *a)
 	return a->sa_handler == SIG_DFL || a->sa_handler == SIG_IGN;
 }
 
-static int is_ours(const struct pf_signal *s, const struct sigaction *a)
+static int is_same(const struct sigaction *a, const struct sigaction *b)
 {
-	return a->sa_flags & SA_SIGINFO && a->sa_sigaction == s->handler;
+	return (is_plain(a) && is_plain(b)) || a->sa_sigaction == b->sa_sigaction;
+}
+
+/* The layer whose handler an action has, or NULL. */
+static const struct pf_signal_layer *find(const struct pf_signal *s, const struct sigaction *a)
+{
+	for (const struct pf_signal_layer *l = s->layer; l < s->layer + PF_SIGNAL_LAYERS && l->handler; l++)
+		if (a->sa_flags & SA_SIGINFO && a->sa_sigaction == l->handler)
+			return l;
+	return NULL;
 }
 
 int pf_signal_is_taken(const struct pf_signal *s)
 {
 	struct sigaction now;
 
-	return sigaction(s->number, NULL, &now) == 0 && is_ours(s, &now);
+	return sigaction(s->number, NULL, &now) == 0 && find(s, &now);
+}
+
+static int has_layers(const struct pf_signal *s)
+{
+	return s->layer[1].handler != NULL;
+}
+
+/* The layer that may be used over an action, or NULL. */
+static struct pf_signal_layer *choose(struct pf_signal *s, const struct sigaction *now)
+{
+	struct pf_signal_layer *l, *const end = s->layer + PF_SIGNAL_LAYERS;
+
+	for (l = s->layer; l < end && l->handler; l++)
+		if (!l->used || is_same(&l->before, now))
+			return l;
+	return has_layers(s) || (s->left && !is_plain(now)) ? NULL : s->layer;
 }
 
 static void install(struct pf_signal *s)
 {
 	struct sigaction now, ours;
+	struct pf_signal_layer *l;
 
-	if (sigaction(s->number, NULL, &now) < 0 || is_ours(s, &now))
+	if (sigaction(s->number, NULL, &now) < 0 || find(s, &now))
 		return;
-	/* Two handlers that pass a signal on to each other would never end. */
-	if (s->left && !is_plain(&now) && now.sa_sigaction != s->before.sa_sigaction)
+	l = choose(s, &now);
+	if (!l)
 		return;
-	s->before = ours = now;
+	l->before = ours = now;
+	l->used = 1;
 	if (s->flags) {
 		ours.sa_flags = s->flags;
 		sigemptyset(&ours.sa_mask);
 		sigaddset(&ours.sa_mask, s->block);
 	}
 	ours.sa_flags = (ours.sa_flags & ~(int)SA_RESETHAND) | SA_SIGINFO;
-	ours.sa_sigaction = s->handler;
+	ours.sa_sigaction = l->handler;
 	sigaction(s->number, &ours, NULL);
 }
 
@@ -55,7 +82,7 @@ void pf_signal_take(struct pf_signal *s)
 	if (s->generation != generation)
 		s->users = 0;
 	s->generation = generation;
-	if (s->users++ == 0)
+	if (s->users++ == 0 || has_layers(s))
 		install(s);
 	pf_unlock(&lock);
 }
@@ -63,13 +90,15 @@ void pf_signal_take(struct pf_signal *s)
 static void give_back(struct pf_signal *s)
 {
 	const struct sigaction ignore = {.sa_handler = SIG_IGN};
+	struct sigaction now;
+	const struct pf_signal_layer *l = sigaction(s->number, NULL, &now) == 0 ? find(s, &now) : NULL;
 
-	s->left = !pf_signal_is_taken(s);
-	if (s->left)
+	s->left = !l;
+	if (!l)
 		return;
 	if (s->discard)
 		sigaction(s->number, &ignore, NULL);
-	sigaction(s->number, &s->before, NULL);
+	sigaction(s->number, &l->before, NULL);
 }
 
 void pf_signal_give(struct pf_signal *s, uint32_t generation)
@@ -89,9 +118,9 @@ static int is_fault(int sig, const siginfo_t *info)
 	return info->si_code > 0 && (sig == SIGSEGV || sig == SIGBUS);
 }
 
-void pf_signal_pass_on(const struct pf_signal *s, int sig, siginfo_t *info, void *context)
+void pf_signal_pass_on(const struct pf_signal_layer *layer, int sig, siginfo_t *info, void *context)
 {
-	const struct sigaction plain = {.sa_handler = SIG_DFL}, to = s->before;
+	const struct sigaction plain = {.sa_handler = SIG_DFL}, to = layer->before;
 
 	if (is_plain(&to)) {
 		if ((to.sa_handler == SIG_IGN || sig == SIGURG) && !is_fault(sig, info)) /* SIGURG's default is to be ignored */

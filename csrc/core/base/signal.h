@@ -5,30 +5,47 @@
 #include <signal.h>
 #include <stdint.h>
 
+enum { PF_SIGNAL_LAYERS = 4 };
+
+typedef void pf_signal_handler(int sig, siginfo_t *info, void *context);
+
+/* A handler of ours, and the action that it has replaced and passes signals on to. */
+struct pf_signal_layer {
+	pf_signal_handler *handler; /* NULL: there is no such layer */
+	struct sigaction before;    /* the program's */
+	uint8_t used;               /* it was in force once */
+};
+
 /* A signal that we handle while it has users. One static object for each signal. */
 struct pf_signal {
 	int number;
-	void (*handler)(int sig, siginfo_t *info, void *context);
 	uint8_t discard; /* discard a pending signal at the end: the default action would end the process */
 	/* Flags of our action and a signal that it blocks. Without flags it has those of the program's action and blocks what that
 	 * blocks, so that the program's handler runs as it would. */
 	int flags, block;
-	struct sigaction before; /* the program's */
+	/* A program that replaces our handler may have kept it, and pass signals on to it. So ours must not go on top of that program's:
+	 * the two would call each other for ever. A signal with several layers has another handler for this.
+	 *
+	 * Each layer is only ever used over one action of the program (or over SIG_DFL and SIG_IGN). So for a program that passes a signal
+	 * on to it, whenever it got it, a layer always stands for the action below. Then the handlers can only call each other for
+	 * ever if the program's own would do so without ours. If the program has more handlers than there are layers, none is put on
+	 * top of the last. */
+	struct pf_signal_layer layer[PF_SIGNAL_LAYERS];
 	unsigned users, generation; /* generation: pf_fork_generation of the users. Those of the parent do not count in a child */
-	uint8_t left;               /* at the last give, the program's later action was in force and stayed; its handler may call ours */
+	uint8_t left; /* of a signal with one layer: at the last give the program's later action was in force, which may call ours */
 };
 
-/* Take the signal for one more user. Each take needs one pf_signal_give, even if the program has installed a later action, which
- * stays in force. */
+/* Take the signal for one more user. Each take needs one pf_signal_give, even if the program's action stays in force. At a give, an
+ * action that the program has installed since stays in force. */
 void pf_signal_take(struct pf_signal *s);
 /* generation: that of the take. After a fork, the child gives back for its parent's users too. */
 void pf_signal_give(struct pf_signal *s, uint32_t generation);
 
-/* Is ours the action in force? May be called in a signal handler. One system call. */
+/* Is one of ours the action in force? May be called in a signal handler. One system call. */
 int pf_signal_is_taken(const struct pf_signal *s);
 
 /* Call this in the handler for a signal that is not ours: it does what the program's action would do. It may not return. A
  * default action comes into force when the handler has returned, and stays. */
-void pf_signal_pass_on(const struct pf_signal *s, int sig, siginfo_t *info, void *context);
+void pf_signal_pass_on(const struct pf_signal_layer *layer, int sig, siginfo_t *info, void *context);
 
 #endif

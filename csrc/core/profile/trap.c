@@ -63,7 +63,7 @@ static void on_signal(int sig, siginfo_t *info, void *context);
 
 /* The handler blocks SIGINT: the interpreter's handler of SIGINT sets a hook, and our handler may set one too. */
 static struct pf_signal trap = {
-	.number = SIGTRAP, .handler = on_signal, .discard = 1, .flags = SA_RESTART | SA_ONSTACK, .block = SIGINT};
+	.number = SIGTRAP, .layer = {{.handler = on_signal}}, .discard = 1, .flags = SA_RESTART | SA_ONSTACK, .block = SIGINT};
 
 /* The state of a thread while it is sampled. */
 static PF_THREAD_LOCAL struct here {
@@ -108,7 +108,7 @@ static int is_ours(const siginfo_t *info)
 		let_go(&slots[i]);
 	}
 	/* A late signal of a stopped sampler would end the process. If the program has no handler, it cannot want the signal. */
-	return ours || trap.before.sa_handler == SIG_DFL;
+	return ours || trap.layer->before.sa_handler == SIG_DFL;
 }
 
 /* One signal serves all samplers of the thread. First each of them notes which records are of the interrupted code, so that none
@@ -150,7 +150,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 			here.busy = 0;
 		}
 	} else {
-		pf_signal_pass_on(&trap, sig, info, context); /* may not return */
+		pf_signal_pass_on(trap.layer, sig, info, context); /* may not return */
 	}
 	errno = saved;
 }

@@ -25,7 +25,7 @@ static PF_THREAD_LOCAL const struct pf_watch *watches_me; /* set in the worker's
 
 static void on_signal(int sig, siginfo_t *info, void *context);
 
-static struct pf_signal urgent = {.number = SIGURG, .handler = on_signal, .flags = SA_RESTART | SA_ONSTACK};
+static struct pf_signal urgent = {.number = SIGURG, .layer = {{.handler = on_signal}}, .flags = SA_RESTART | SA_ONSTACK};
 
 struct collector {
 	struct pf_blocked *b;
@@ -69,7 +69,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 	int before = errno, asked = ASKED;
 
 	if (!w || info->si_code != SI_TKILL || info->si_pid != getpid() || !atomic_exchange(&w->sent, 0)) {
-		pf_signal_pass_on(&urgent, sig, info, context);
+		pf_signal_pass_on(urgent.layer, sig, info, context);
 		return;
 	}
 	if (!atomic_compare_exchange_strong(&w->asked, &asked, LOOKING))

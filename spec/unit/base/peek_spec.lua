@@ -140,19 +140,91 @@ describe("a look at memory", function()
     end)
   end)
 
-  it("leaves a later handler in force at the end, and never makes a circle with it", function()
+  -- A later handler may pass faults on to the handler that it has replaced, which was ours: then ours must not pass them back.
+  it("uses loads again after a later handler has come, on top of it", function()
     assert.same({ 0, "true" }, { kit.fork(function()
       local at = kit.region "guarded"
+      kit.alternate_stack(65536)
       core.peek_take()
-      kit.handle_faults "plain" -- it may pass faults on to ours
+      kit.handle_faults "stack"
       core.peek_give()
-      assert(kit.fault(at).signal == SEGV)
+      local alone = kit.fault(at)
+      assert(alone.signal == SEGV and alone.on_stack)
       core.peek_take()
-      assert(not core.peek_ready() and core.peek(at, 8) == nil)
-      kit.handle_faults(false) -- ours
+      assert(core.peek_ready() == loads and core.peek(at, 8) == nil)
+      assert.same(alone, kit.fault(at))
+      assert(kit.send_fault() == 3)
+      core.peek_give()
+      assert(not core.peek_ready() and kit.fault(at).signal == SEGV)
+      core.peek_take()
+      kit.handle_faults(false) -- the first of ours
       assert(core.peek_ready() == loads and core.peek(at, 8) == nil)
       core.peek_give()
       return not core.peek_ready()
     end) })
   end)
+
+  it("uses loads again during the next of two profiles that overlap", function()
+    assert.same({ 0, "true" }, { kit.fork(function()
+      local at = kit.region "guarded"
+      core.peek_take()
+      kit.handle_faults "plain"
+      core.peek_take()
+      assert(core.peek_ready() == loads and core.peek(at, 8) == nil)
+      core.peek_give()
+      assert(core.peek_ready() == loads and kit.fault(at).signal == SEGV)
+      core.peek_give()
+      return not core.peek_ready() and kit.fault(at).signal == SEGV
+    end) })
+  end)
+
+  it("lets a later handler pass faults on, which end the program in the end", function()
+    requires { nosan = true } -- its runtime handles them
+    assert.equal(-SEGV, (kit.fork(function()
+      core.peek_take()
+      kit.link_handler(1)
+      core.peek_give()
+      core.peek_take()
+      kit.fault(kit.region "guarded")
+      return "lives"
+    end)))
+  end)
+
+  -- Without us, each handler would pass a fault on to the one that it has replaced, so the order is known. Handlers come and go in any
+  -- order, and so do profiles. An order in which the program's own handlers would call each other for ever is left out.
+  for seed = 1, 30 do
+    it("keeps the order of a program's handlers: " .. seed, function()
+      local status, err = kit.fork(function()
+        local at, here, below, taken_n = kit.region "guarded", 1, { 0 }, 0
+        math.randomseed(seed)
+        kit.link_handler(1)
+        local function reaches(from, n)
+          while from ~= 0 and from ~= n do from = below[from] end
+          return from == n
+        end
+        for i = 1, 300 do
+          local what, n = math.random(5), math.random(2, 6)
+          if what == 1 and taken_n < 3 then
+            core.peek_take()
+            taken_n = taken_n + 1
+          elseif what == 2 and taken_n > 0 then
+            core.peek_give()
+            taken_n = taken_n - 1
+          elseif what == 3 and not reaches(here, n) then
+            kit.link_handler(n)
+            below[n], here = here, n
+          elseif what == 4 and below[n] then
+            kit.unlink_handler(n)
+            here = below[n]
+          end
+          local expected, h = "", here
+          while h ~= 0 do expected, h = expected .. h, below[h] end
+          local got, same = kit.fault_chain(at)
+          assert(got == expected and same, ("%d: %s instead of %s"):format(i, got, expected))
+          if taken_n > 0 then assert(core.peek(at, 8) == nil) end
+        end
+      end)
+      assert.equal(0, status, err)
+    end)
+  end
 end)
