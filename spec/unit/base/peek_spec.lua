@@ -190,8 +190,8 @@ describe("a look at memory", function()
     end)))
   end)
 
-  -- Without us, each handler would pass a fault on to the one that it has replaced, so the order is known. Handlers come and go in
-  -- any order, and so do profiles. An order in which the program's own handlers would call each other for ever is left out.
+  -- Without us, each handler would pass a fault on to the one that it has replaced, so the order is known. Handlers come and go
+  -- in any order, and so do profiles. An order in which the program's own handlers would call each other for ever is left out.
   for seed = 1, 30 do
     it("keeps the order of a program's handlers: " .. seed, function()
       local status, err = kit.fork(function()
