@@ -6,6 +6,7 @@ local layouts = require "perf.counts.layouts"
 local idle = require "perf.event.idle"
 local late = require "perf.base.late"
 local open = require "perf.event.opening"
+local reclaim = require "perf.base.reclaim"
 
 local M = {}
 
@@ -193,6 +194,15 @@ local function plain_spec(name)
   return { label = name, unit = unit, attrs = { { type = kind, config = config } } }
 end
 
+-- Whether the CPU has several kinds of cores. A PMU named "cpu" is the only one of the cores (Pmus:cores). Most x86 machines have
+-- it: there, perf.kernel.pmu is not loaded, which would take 24 KB of memory.
+local function is_hybrid()
+  local file = reclaim.open_file "/sys/bus/event_source/devices/cpu/type"
+  if not file then return #late "perf.kernel.pmu".here:cores() > 1 end
+  file:close()
+  return false
+end
+
 -- Open the best events of this machine: the usual hardware events that it can count, and the software events; the kernel's
 -- accounting if perf_event_open is refused.
 -- @return as `open`
@@ -227,8 +237,8 @@ function M.open_default()
     return nil, message, code
   end
   if probe(plain_spec(HARDWARE[1])) then -- a machine that cannot count cycles counts no hardware event
-    local is_hybrid = #late "perf.kernel.pmu".here:cores() > 1 -- then the config of a hardware event has the number of a PMU
-    local resolve = is_hybrid and late "perf.names".resolve or plain_spec
+    -- On a hybrid CPU the config of a hardware event has the number of a PMU.
+    local resolve = is_hybrid() and late "perf.names".resolve or plain_spec
     for _, name in ipairs(HARDWARE) do specs[#specs + 1] = probe(resolve(name)) end
   end
   for _, name in ipairs(SOFTWARE) do
