@@ -223,6 +223,78 @@ static int jumps_over(const struct pf_luajit_view *v, const struct pf_luajit_fun
 	return from < over;
 }
 
+/* How many calls do these instructions have, at most? */
+static unsigned calls_in(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, uint64_t to)
+{
+	struct pf_trace_window codes = {.n = 0};
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < PF_TRACE_WALK_MOST && from < to && pf_luajit_holds(f, from + PF_LUAJIT_INSTRUCTION); i++, from += PF_LUAJIT_INSTRUCTION) {
+		const uint8_t op = pf_trace_window_instruction(v, f, &codes, from) & 0xff;
+
+		n += op >= v->l->op_call_first && op <= v->l->op_call_last;
+	}
+	return n;
+}
+
+/* Does the trace call C functions by the FFI more than n times between the snapshots? */
+static int calls_more(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s, const struct pf_snapshot *next, unsigned n)
+{
+	enum { FFI_CALL = 18 /* from the opcode of an empty table */, READ_AT_ONCE = 64 };
+	const uint32_t end = next->ref > s->ref ? next->ref : (uint32_t)((t->snapshots - t->ir) / PF_TRACE_IR_SIZE);
+	uint64_t words[READ_AT_ONCE];
+
+	for (uint32_t i = 0; v->l->ir_table && i < PF_TRACE_WALK_MOST && s->ref + i < end; i++) {
+		const uint32_t at = s->ref + i, left = end - at;
+
+		if (i % READ_AT_ONCE == 0 &&
+		    !pf_luajit_read(v, words, t->ir + (uint64_t)at * PF_TRACE_IR_SIZE, (left < READ_AT_ONCE ? left : READ_AT_ONCE) * sizeof *words))
+			return 0;
+		if (pf_trace_ir_op(words[i % READ_AT_ONCE]) == (unsigned)v->l->ir_table + FFI_CALL && !n--)
+			return 1;
+	}
+	return 0;
+}
+
+/* How many calls do the functions have that the code has entered before a snapshot, up to there? */
+static unsigned calls_since_entry(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s, unsigned base)
+{
+	struct pf_trace_slots slots;
+	struct pf_luajit_function f;
+	uint64_t pc = s->pc + PF_LUAJIT_INSTRUCTION; /* a return address */
+	unsigned n = 0, at = s->base;
+
+	if (at > base)
+		pf_trace_read_slots(v, t, s, &slots);
+	while (at > base) {
+		unsigned size;
+
+		if (pf_trace_function(v, t, pf_trace_knows(&slots, at - 2), pf_trace_value(v, &slots, at - 2), pc, &f) && !f.id)
+			n += calls_in(v, &f, f.code + PF_LUAJIT_INSTRUCTION, pc - PF_LUAJIT_INSTRUCTION);
+		size = pf_trace_frame_size(v, &slots, at, &pc);
+		if (!size || size > at - base)
+			break;
+		at -= size;
+	}
+	return n;
+}
+
+/* The compiler may know the condition of a loop without an index, so that the code goes round it without an exit. Do more calls lie between
+ * the snapshots than on the shortest way? */
+static int calls_in_rounds(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, const struct pf_snapshot *s,
+			   const struct pf_snapshot *next, uint64_t from, uint64_t to, uint64_t begin, uint64_t end)
+{
+	unsigned calls;
+
+	if (from <= to)
+		calls = calls_in(v, f, from, to);
+	else if (from < end)
+		calls = calls_in(v, f, from, end) + calls_in(v, f, begin, to);
+	else
+		calls = calls_in(v, f, from, UINT64_MAX) + calls_in(v, f, f->code + PF_LUAJIT_INSTRUCTION, to);
+	return calls_more(v, t, s, next, calls + calls_since_entry(v, t, next, s->base));
+}
+
 int pf_trace_goes_round(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, const struct pf_snapshot *s,
 			const struct pf_snapshot *next, uint64_t to, struct pf_trace_loop *found)
 {
@@ -252,6 +324,8 @@ int pf_trace_goes_round(const struct pf_luajit_view *v, const struct pf_trace *t
 				loop.step = number_in_slot(v, t, next, loop.slot + STEP);
 			loop.step.known = loop.step.known && loop.step.of == NOTHING;
 			rounds = rounds_of(v, t, f, s, next, to, &loop, inside);
+		} else if (s->pc != to && calls_in_rounds(v, t, f, s, next, from, to, begin, end)) {
+			rounds = 2;
 		} else if (!inside && op == v->l->op_jump) {
 			/* The code has entered the loop. It may have jumped over the instruction, and come to it in another round. */
 			rounds = jumps_over(v, f, s->pc < to ? s->pc : f->code + PF_LUAJIT_INSTRUCTION, to, end);
