@@ -338,7 +338,7 @@ struct pf_trace_stretch pf_trace_lines(const struct pf_luajit_view *v, const str
 {
 	struct pf_snapshot next;
 	struct pf_trace_slots slots;
-	struct pf_trace_walk w = {.found = 0};
+	struct pf_trace_walk w = {.found = 0}, past = {.found = 0};
 	int there;
 	const uint64_t actual = next_pc(v, t, k, &next, &there);
 	const int last = k + 1 == t->snapshots_n;
@@ -370,15 +370,16 @@ struct pf_trace_stretch pf_trace_lines(const struct pf_luajit_view *v, const str
 	if (enters && w.found && pf_trace_goes_round(v, t, f, s, &next, to, &loop) && loop.often)
 		pf_trace_walk_all(v, f, loop.from, loop.end, &w);
 	if (k > 0 && (next.base == s->base || enters) && (!w.found || is_comparison(v, t, s, 0))) {
-		const struct pf_trace_walk past = walk_past_jump(v, t, f, k, s, &next, enters ? PF_TRACE_AFTER : PF_TRACE_AT, enters ? to : actual);
-
-		if (!w.found)
+		past = walk_past_jump(v, t, f, k, s, &next, enters ? PF_TRACE_AFTER : PF_TRACE_AT, enters ? to : actual);
+		if (!w.found && is_comparison(v, t, s, 0))
 			w = past;
-		else if (past.found) /* Either branch may be the one that was not taken. */
+		else if (w.found && past.found) /* Either branch may be the one that was not taken. */
 			add_other(&w, &past);
 	}
 	if (!w.found) {
 		w = pf_trace_walk_branches(v, t, f, k, s, PF_TRACE_AT_RETURN, 0);
+		if (past.found)
+			add_other(&w, &past);
 		if (next.base == s->base && pf_luajit_holds(f, actual + PF_LUAJIT_INSTRUCTION))
 			pf_trace_widen(&w.stretch.all, pf_luajit_line(v, f, actual + PF_LUAJIT_INSTRUCTION));
 	}

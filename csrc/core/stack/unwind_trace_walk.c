@@ -422,9 +422,14 @@ struct pf_trace_walk pf_trace_walk_to_jump(const struct pf_luajit_view *v, const
 	for (unsigned back = 0; back < 2; back++) {
 		const int n = follow(v, f, from, PF_TRACE_AFTER_JUMP_TO, to, back, PF_TRACE_WALK_MOST, beyond).found;
 
-		if (n)
-			return with_ways_back(v, f, from, PF_TRACE_AFTER_JUMP_TO, to,
-					      follow(v, f, from, PF_TRACE_AFTER_JUMP_TO, to, back, n > (int)more ? (unsigned)n - more - 1 : 0, beyond));
+		/* The walk passes the other branch of an `if`, too, but the code does not come to the jumps there. */
+		for (int at = n > (int)more ? n - (int)more : 1; at > 0 && at <= n; at--) {
+			const struct pf_trace_walk w = with_ways_back(v, f, from, PF_TRACE_AFTER_JUMP_TO, to,
+								      follow(v, f, from, PF_TRACE_AFTER_JUMP_TO, to, back, (unsigned)at - 1, beyond));
+
+			if (w.found)
+				return w;
+		}
 	}
 	return follow_all(v, f, from, PF_TRACE_AFTER_JUMP_TO, to);
 }
