@@ -189,6 +189,7 @@ static void take(struct pf_collector *c, const struct pf_snapshot_head *s, size_
 		return;
 	if (t) {
 		pf_target_seen(c, t, s);
+		pf_process_choose(&c->reader->process, t->pid, t->program);
 		begun = pf_reader_begin(c->reader, s, size, &t->fixed);
 	}
 	if (begun > 0)

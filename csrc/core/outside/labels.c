@@ -25,6 +25,7 @@ static uint32_t frame_of(struct pf_stacks *s, const unsigned char *bytes, size_t
 
 uint32_t pf_label_frame(struct pf_collector *c, struct pf_target *t, uint64_t address)
 {
+	struct pf_process_memory *const process = &c->reader->process;
 	const unsigned slot = (unsigned)(address >> 4) % PF_TARGET_LABELS;
 	unsigned char bytes[PF_LABEL_SIZE];
 	struct pf_label label;
@@ -33,8 +34,8 @@ uint32_t pf_label_frame(struct pf_collector *c, struct pf_target *t, uint64_t ad
 		return 0;
 	if (t->labels[slot].address == address)
 		return t->labels[slot].frame;
-	if (pf_read_known(&t->fixed, t->pid, &label, address, sizeof label) < 0 || label.mark != PF_LABEL_MARK || label.size > PF_LABEL_SIZE ||
-	    pf_read_known(&t->fixed, t->pid, bytes, address + sizeof label, label.size) < 0)
+	if (pf_read_known(&t->fixed, process, &label, address, sizeof label) < 0 || label.mark != PF_LABEL_MARK || label.size > PF_LABEL_SIZE ||
+	    pf_read_known(&t->fixed, process, bytes, address + sizeof label, label.size) < 0)
 		return 0;
 	t->labels[slot].frame = frame_of(&c->stacks, bytes, label.size);
 	t->labels[slot].address = t->labels[slot].frame ? address : 0;

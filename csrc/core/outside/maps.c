@@ -107,7 +107,7 @@ void pf_maps_fixed(const char *text, struct pf_fixed *fixed)
 /* --- code ------------------------------------------------------------------------------------------------------------------ */
 
 /* The object whose file begins at this mapping. */
-static void add_object(pid_t pid, uint64_t base, struct pf_code *code)
+static void add_object(struct pf_process_memory *m, uint64_t base, struct pf_code *code)
 {
 	enum { MOST_HEADERS = 32 };
 	Elf64_Phdr headers[MOST_HEADERS];
@@ -115,9 +115,9 @@ static void add_object(pid_t pid, uint64_t base, struct pf_code *code)
 	uint64_t from = UINT64_MAX, end = 0, table = 0, bias = 0;
 	int has_bias = 0;
 
-	if (sizeof(void *) != 8 || pf_read_process(pid, &e, base, sizeof e) < 0 || memcmp(e.e_ident, ELFMAG, SELFMAG) != 0 ||
+	if (sizeof(void *) != 8 || pf_read_process(m, &e, base, sizeof e) < 0 || memcmp(e.e_ident, ELFMAG, SELFMAG) != 0 ||
 	    e.e_ident[EI_CLASS] != ELFCLASS64 || e.e_phnum > MOST_HEADERS || e.e_phentsize != sizeof *headers ||
-	    pf_read_process(pid, headers, base + e.e_phoff, e.e_phnum * sizeof *headers) < 0)
+	    pf_read_process(m, headers, base + e.e_phoff, e.e_phnum * sizeof *headers) < 0)
 		return;
 	for (unsigned i = 0; i < e.e_phnum && !has_bias; i++)
 		if (headers[i].p_type == PT_LOAD && headers[i].p_offset == 0) {
@@ -142,14 +142,14 @@ static void add_object(pid_t pid, uint64_t base, struct pf_code *code)
 	code->n++;
 }
 
-void pf_maps_code(pid_t pid, const char *text, struct pf_code *code)
+void pf_maps_code(struct pf_process_memory *m, const char *text, struct pf_code *code)
 {
 	struct pf_map map;
 
 	code->n = 0;
 	while ((text = pf_maps_next(text, &map)) != NULL && code->n < PF_CODE_OBJECTS)
 		if (map.inode && map.offset == 0 && map.readable && !map.shared)
-			add_object(pid, map.from, code);
+			add_object(m, map.from, code);
 }
 
 uint64_t pf_maps_translate(const char *here, uint64_t address, const char *there)

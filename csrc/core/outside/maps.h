@@ -25,7 +25,7 @@ const char *pf_maps_next(const char *line, struct pf_map *map);
 void pf_maps_fixed(const char *text, struct pf_fixed *fixed);
 
 /* The objects with code of another process. */
-void pf_maps_code(pid_t pid, const char *text, struct pf_code *code);
+void pf_maps_code(struct pf_process_memory *m, const char *text, struct pf_code *code);
 
 /* Translate an address of a process with the maps `here` to a process with the maps `there`: to the address of the same byte of the
  * same file. Returns 0 if the file is not mapped there. */

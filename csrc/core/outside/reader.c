@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,30 +13,44 @@
 
 enum { C_STACK = 8 << 20, BELOW = 1 << 12 /* bytes below the stack pointer that may be in use */ };
 
-int pf_read_process(pid_t pid, void *to, uint64_t address, size_t n)
+void pf_process_choose(struct pf_process_memory *m, pid_t pid, uint64_t program)
+{
+	if (m->pid == pid && m->program == program)
+		return;
+	if (m->is_open && m->fd >= 0)
+		pf_sys->close(m->fd);
+	*m = (struct pf_process_memory){.pid = pid, .program = program};
+}
+
+/* For process_vm_readv, Linux 5.19 and later first give a forked process its own copy of each page that it still shares with its parent. That
+ * takes memory, and until the copy is mapped, the BPF program cannot read the page. Reading /proc/PID/mem changes nothing. But only the user of
+ * the process may open it; CAP_SYS_PTRACE, which suffices for the call, does not change that. */
+int pf_read_process(struct pf_process_memory *m, void *to, uint64_t address, size_t n)
 {
 	const struct iovec local = {.iov_base = to, .iov_len = n}, remote = {.iov_base = (void *)(uintptr_t)address, .iov_len = n};
-	const ssize_t got = pf_sys->process_vm_readv(pid, &local, 1, &remote, 1);
+	char path[32];
+	ssize_t got;
 
+	if (!m->is_open) {
+		snprintf(path, sizeof path, "/proc/%d/mem", (int)m->pid);
+		m->fd = pf_sys->open(path, O_RDONLY, 0);
+		m->is_open = 1;
+	}
+	if (m->fd < 0)
+		got = pf_sys->process_vm_readv(m->pid, &local, 1, &remote, 1);
+	else
+		got = pf_sys->pread(m->fd, to, n, (off_t)address);
+	if (got == 0 && n)
+		return -ESRCH;
 	return got < 0 ? (int)got : (size_t)got == n ? 0 : -EFAULT;
 }
 
-/* As process_vm_readv, but the kernel is not asked again once it has said that the process has ended. Returns the number of
- * bytes, or -errno. */
-static ssize_t read_known(struct pf_fixed *f, pid_t pid, const struct iovec *local, const struct iovec *remote, unsigned n)
+int pf_read_known(struct pf_fixed *f, struct pf_process_memory *m, void *to, uint64_t address, size_t n)
 {
-	const ssize_t got = f->has_no_memory ? -ESRCH : pf_sys->process_vm_readv(pid, local, n, remote, n);
+	const int r = f->has_no_memory ? -ESRCH : pf_read_process(m, to, address, n);
 
-	f->has_no_memory = got == -ESRCH;
-	return got;
-}
-
-int pf_read_known(struct pf_fixed *f, pid_t pid, void *to, uint64_t address, size_t n)
-{
-	const struct iovec local = {.iov_base = to, .iov_len = n}, remote = {.iov_base = (void *)(uintptr_t)address, .iov_len = n};
-	const ssize_t got = read_known(f, pid, &local, &remote, 1);
-
-	return got < 0 ? (int)got : (size_t)got == n ? 0 : -EFAULT;
+	f->has_no_memory = r == -ESRCH;
+	return r;
 }
 
 /* --- the snapshot ----------------------------------------------------------------------------------------------------- */
@@ -114,42 +129,15 @@ static int read_fixed(struct pf_reader *r, const struct pf_fixed_range *range, v
 	struct pf_reader_block *b = block_of(r->fixed->blocks, PF_READER_FIXED, from);
 
 	if (address + n > from + PF_READER_BLOCK || from < range->from)
-		return pf_read_known(r->fixed, r->pid, to, address, n);
+		return pf_read_known(r->fixed, &r->process, to, address, n);
 	if (b->address != from) {
 		b->address = 0;
-		if (pf_read_known(r->fixed, r->pid, b->bytes, from, PF_READER_BLOCK) < 0 && read_file(range, b->bytes, from, PF_READER_BLOCK) < 0)
+		if (pf_read_known(r->fixed, &r->process, b->bytes, from, PF_READER_BLOCK) < 0 && read_file(range, b->bytes, from, PF_READER_BLOCK) < 0)
 			return -EFAULT;
 		b->address = from;
 	}
 	memcpy(to, b->bytes + (address - from), n);
 	return 0;
-}
-
-/* Read a block, and at once the others that samples have needed lately. */
-static int read_blocks(struct pf_reader *r, struct pf_reader_block *b, uint64_t from)
-{
-	struct iovec local[PF_READER_BLOCKS], remote[PF_READER_BLOCKS];
-	struct pf_reader_block *of[PF_READER_BLOCKS];
-	unsigned n = 0, got;
-	ssize_t bytes;
-
-	b->last = from;
-	for (unsigned i = 0; i <= PF_READER_BLOCKS; i++) {
-		struct pf_reader_block *other = i ? &r->blocks[i - 1] : b; /* first this one, since the others may be gone */
-
-		if (i && (other == b || other->address || !other->last || other->used < r->missing[1]))
-			continue;
-		of[n] = other;
-		local[n] = (struct iovec){.iov_base = other->bytes, .iov_len = PF_READER_BLOCK};
-		remote[n++] = (struct iovec){.iov_base = (void *)(uintptr_t)other->last, .iov_len = PF_READER_BLOCK};
-	}
-	bytes = read_known(r->fixed, r->pid, local, remote, n);
-	got = bytes < 0 ? 0 : (unsigned)(bytes / PF_READER_BLOCK);
-	for (unsigned i = 0; i < got; i++)
-		of[i]->address = of[i]->last;
-	if (got < n)
-		of[got]->last = 0;
-	return got ? 0 : -EFAULT;
 }
 
 /* Read memory that the snapshot lacks. */
@@ -159,16 +147,13 @@ static int read_live(struct pf_reader *r, void *to, uint64_t address, size_t n)
 	struct pf_reader_block *b = block_of(r->blocks, PF_READER_BLOCKS, from);
 
 	if (address + n > from + PF_READER_BLOCK || from == 0)
-		return pf_read_known(r->fixed, r->pid, to, address, n);
-	if (r->missing[0] != r->number) {
-		r->missing[1] = r->missing[0];
-		r->missing[0] = r->number;
-	}
-	if (b->address != from && read_blocks(r, b, from) < 0) {
+		return pf_read_known(r->fixed, &r->process, to, address, n);
+	if (b->address != from) {
 		b->address = 0;
-		return -EFAULT;
+		if (pf_read_known(r->fixed, &r->process, b->bytes, from, PF_READER_BLOCK) < 0)
+			return -EFAULT;
+		b->address = from;
 	}
-	b->used = r->number;
 	memcpy(to, b->bytes + (address - from), n);
 	return 0;
 }
@@ -276,7 +261,6 @@ int pf_reader_begin(struct pf_reader *r, const struct pf_snapshot_head *s, size_
 	if (size < sizeof *s || s->changing > size - sizeof *s)
 		return -EINVAL;
 	r->m.read = read_memory;
-	r->pid = (pid_t)s->pid;
 	r->s = s;
 	r->kernel = NULL;
 	r->threads_n = r->new->n = 0;
@@ -304,6 +288,7 @@ void pf_reader_free(struct pf_reader *r)
 	for (unsigned i = 0; r && i < PF_READER_SETS; i++)
 		free(r->kept[i].pieces);
 	if (r) {
+		pf_process_choose(&r->process, 0, 0);
 		free(r->changing);
 		free(r->new);
 	}
@@ -362,42 +347,39 @@ struct comparison {
 		const struct pf_piece *piece;
 		const uint8_t *now;
 	} pieces[128];
-	struct iovec local[RANGES], remote[RANGES];
+	struct {
+		uint64_t address;
+		size_t size;
+	} ranges[RANGES];
 	uint8_t now[RANGES][RANGE];
 };
 
 /* Add a piece to the last range, or to a new one. Returns 0 if there is no room. Pieces come by address. */
 static int add_to(struct comparison *c, const struct pf_piece *p)
 {
-	struct iovec *last = c->n ? &c->remote[c->n - 1] : NULL;
-	size_t at = last ? (size_t)(p->address - (uintptr_t)last->iov_base) : 0;
+	size_t at = c->n ? p->address - c->ranges[c->n - 1].address : 0;
 
 	if (c->pieces_n == sizeof c->pieces / sizeof *c->pieces)
 		return 0;
-	if (!last || at > RANGE - p->size) {
+	if (c->n == 0 || at > RANGE - p->size) {
 		if (c->n == RANGES)
 			return 0;
 		at = 0;
-		c->local[c->n].iov_base = c->now[c->n];
-		last = &c->remote[c->n++];
-		*last = (struct iovec){.iov_base = (void *)(uintptr_t)p->address};
+		c->ranges[c->n].address = p->address;
+		c->ranges[c->n++].size = 0;
 	}
-	if (at + p->size > last->iov_len)
-		last->iov_len = at + p->size;
-	c->local[c->n - 1].iov_len = last->iov_len;
+	if (at + p->size > c->ranges[c->n - 1].size)
+		c->ranges[c->n - 1].size = at + p->size;
 	c->pieces[c->pieces_n].piece = p;
 	c->pieces[c->pieces_n++].now = c->now[c->n - 1] + at;
 	return 1;
 }
 
-static int are_same(const struct pf_reader *r, struct comparison *c)
+static int are_same(struct pf_reader *r, struct comparison *c)
 {
-	size_t size = 0;
-
 	for (unsigned i = 0; i < c->n; i++)
-		size += c->local[i].iov_len;
-	if (c->n && read_known(r->fixed, r->pid, c->local, c->remote, c->n) != (ssize_t)size)
-		return 0;
+		if (pf_read_known(r->fixed, &r->process, c->now[i], c->ranges[i].address, c->ranges[i].size) < 0)
+			return 0;
 	for (unsigned i = 0; i < c->pieces_n; i++)
 		if (!is_same(r->stable[c->pieces[i].piece->kind], c->pieces[i].piece, c->pieces[i].now))
 			return 0;
@@ -405,7 +387,7 @@ static int are_same(const struct pf_reader *r, struct comparison *c)
 	return 1;
 }
 
-int pf_reader_is_current(const struct pf_reader *r)
+int pf_reader_is_current(struct pf_reader *r)
 {
 	const unsigned changing = r->changing->n, all = changing + r->objects->n;
 	struct comparison c;

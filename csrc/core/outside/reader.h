@@ -17,9 +17,15 @@ struct pf_reader_field {
 	uint32_t at, size;
 };
 
+/* The memory of the process that was read last. */
+struct pf_process_memory {
+	pid_t pid;
+	uint64_t program; /* as in struct pf_snapshot_head; 0: no sample of it was read yet */
+	int is_open, fd;  /* of /proc/PID/mem; -errno: it cannot be opened */
+};
+
 struct pf_reader_block {
 	uint64_t address; /* 0: none */
-	uint64_t last, used; /* the address that was read last, and by the sample with this number */
 	uint8_t bytes[PF_READER_BLOCK];
 };
 
@@ -53,7 +59,7 @@ struct pf_objects {
 
 struct pf_reader {
 	struct pf_memory m; /* the first member: for the unwinder */
-	pid_t pid;
+	struct pf_process_memory process;
 	int live;   /* reads of memory that does not change may ask the process */
 	int missed; /* a read asked for such memory */
 	struct pf_fixed *fixed;
@@ -64,7 +70,7 @@ struct pf_reader {
 	const struct pf_piece *kernel; /* the kernel's functions; NULL: none */
 	unsigned threads_n;
 	const struct pf_snapshot_thread *threads;
-	uint64_t number, missing[2]; /* of this sample; of the last two that asked for memory that their snapshot lacked */
+	uint64_t number; /* of this sample */
 	struct pf_pieces *changing, *objects; /* of this sample; `objects` is one of `kept`, or `new` */
 	struct pf_pieces *new;
 	struct pf_objects kept[PF_READER_SETS]; /* a hash table by key, with open addressing */
@@ -74,23 +80,25 @@ struct pf_reader {
 	struct pf_reader_block blocks[PF_READER_BLOCKS];
 };
 
-/* Copy n bytes of a process. Returns 0 or -errno. */
-int pf_read_process(pid_t pid, void *to, uint64_t address, size_t n);
+/* Choose the process that is read from now on. */
+void pf_process_choose(struct pf_process_memory *m, pid_t pid, uint64_t program);
+/* Copy n bytes of the process. Returns 0 or -errno; -ESRCH: it has ended, or runs another program by now. */
+int pf_read_process(struct pf_process_memory *m, void *to, uint64_t address, size_t n);
 /* As pf_read_process, but the kernel is not asked again once it has said that the process has ended: thousands of the process's
  * samples may still have to be read. */
-int pf_read_known(struct pf_fixed *f, pid_t pid, void *to, uint64_t address, size_t n);
+int pf_read_known(struct pf_fixed *f, struct pf_process_memory *m, void *to, uint64_t address, size_t n);
 
 /* A reader that has no snapshot yet. Returns 0, or -ENOMEM. */
 int pf_reader_init(struct pf_reader *r);
 void pf_reader_free(struct pf_reader *r);
-/* Begin with a snapshot, of this size with its pieces. Returns 0, or -EINVAL if it is damaged; 1 if its objects are kept from now on. */
+/* Begin with a snapshot of the chosen process, of this size with its pieces. Returns 0, or -EINVAL if it is damaged; 1 if its objects are kept from now on. */
 int pf_reader_begin(struct pf_reader *r, const struct pf_snapshot_head *s, size_t size, struct pf_fixed *fixed);
 /* Forget the objects that are kept; key(to, key) is called for each of their keys. Call it between two samples. */
 void pf_reader_forget(struct pf_reader *r, void (*key)(void *to, uint64_t key), void *to);
 /* Begin anew with the same snapshot. Memory that is neither in it nor in a mapped file is read again if `live` is set, and refused otherwise. */
 void pf_reader_again(struct pf_reader *r, int live);
 /* Do the objects that were read from the snapshot still exist in the process? If not, what was read from there may belong to others. */
-int pf_reader_is_current(const struct pf_reader *r);
+int pf_reader_is_current(struct pf_reader *r);
 /* Is this Lua thread in the snapshot? */
 int pf_reader_has_thread(const struct pf_reader *r, uint64_t thread);
 

@@ -21,64 +21,64 @@ static const unsigned CHECKS = 1 << 18;
 /* Larger mappings are mostly reserved, not used: by sanitizers, and by other languages' heaps. They are searched last. */
 static const uint64_t LARGE = UINT64_C(1) << 30;
 
-static uint64_t word_at(pid_t pid, uint64_t at)
+static uint64_t word_at(struct pf_process_memory *m, uint64_t at)
 {
 	uint64_t v;
 
-	return pf_read_process(pid, &v, at, sizeof v) < 0 ? 0 : v;
+	return pf_read_process(m, &v, at, sizeof v) < 0 ? 0 : v;
 }
 
-static unsigned byte_at(pid_t pid, uint64_t at)
+static unsigned byte_at(struct pf_process_memory *m, uint64_t at)
 {
 	uint8_t v;
 
-	return pf_read_process(pid, &v, at, sizeof v) < 0 ? UINT8_MAX + 1u : v;
+	return pf_read_process(m, &v, at, sizeof v) < 0 ? UINT8_MAX + 1u : v;
 }
 
 /* The stack of a thread begins with the thread itself. */
-static int is_luajit_main(const struct pf_luajit_layout *l, pid_t pid, uint64_t thread)
+static int is_luajit_main(const struct pf_luajit_layout *l, struct pf_process_memory *m, uint64_t thread)
 {
-	const uint64_t global = thread + l->main_below, running = word_at(pid, global + l->global_running);
+	const uint64_t global = thread + l->main_below, running = word_at(m, global + l->global_running);
 
-	return byte_at(pid, thread + l->object_type) == l->type_thread && word_at(pid, thread + l->thread_global) == global &&
-	       word_at(pid, word_at(pid, thread + l->thread_stack)) == pf_luajit_value(l->tag_thread, thread) &&
-	       (!running || (byte_at(pid, running + l->object_type) == l->type_thread && word_at(pid, running + l->thread_global) == global));
+	return byte_at(m, thread + l->object_type) == l->type_thread && word_at(m, thread + l->thread_global) == global &&
+	       word_at(m, word_at(m, thread + l->thread_stack)) == pf_luajit_value(l->tag_thread, thread) &&
+	       (!running || (byte_at(m, running + l->object_type) == l->type_thread && word_at(m, running + l->thread_global) == global));
 }
 
 /* Is this a main thread of a build whose threads have another size, but whose global state and compiled code are the same? The global state
  * has the main thread's address behind its vmstate, and each trace has its own number. */
-static int is_other_main(const struct pf_luajit_layout *l, pid_t pid, uint64_t thread)
+static int is_other_main(const struct pf_luajit_layout *l, struct pf_process_memory *m, uint64_t thread)
 {
 	enum { SOME = 64 };
-	const uint64_t global = thread + l->main_below, traces = l->traces ? word_at(pid, global + l->traces) : 0;
+	const uint64_t global = thread + l->main_below, traces = l->traces ? word_at(m, global + l->traces) : 0;
 	uint64_t trace;
 
-	if (!is_luajit_main(l, pid, thread) || word_at(pid, global + l->global_vmstate + 8) != thread)
+	if (!is_luajit_main(l, m, thread) || word_at(m, global + l->global_vmstate + 8) != thread)
 		return 0;
-	for (unsigned i = 1; traces && i < SOME && i < (uint32_t)word_at(pid, global + l->traces_n); i++) {
-		trace = word_at(pid, traces + i * sizeof trace);
-		if (trace && (byte_at(pid, trace + l->object_type) != l->type_trace || (uint16_t)word_at(pid, trace + l->trace_number) != i))
+	for (unsigned i = 1; traces && i < SOME && i < (uint32_t)word_at(m, global + l->traces_n); i++) {
+		trace = word_at(m, traces + i * sizeof trace);
+		if (trace && (byte_at(m, trace + l->object_type) != l->type_trace || (uint16_t)word_at(m, trace + l->trace_number) != i))
 			return 0;
 	}
 	return 1;
 }
 
-static int is_puc_main(const struct pf_puc_layout *l, pid_t pid, uint64_t thread)
+static int is_puc_main(const struct pf_puc_layout *l, struct pf_process_memory *m, uint64_t thread)
 {
-	const uint64_t global = word_at(pid, thread + l->thread.global), ci = word_at(pid, thread + l->thread.ci);
+	const uint64_t global = word_at(m, thread + l->thread.global), ci = word_at(m, thread + l->thread.ci);
 	uint64_t func;
 
-	if (l->main == PF_PUC_NONE || byte_at(pid, thread + l->thread.type) != l->thread.is_thread || word_at(pid, global + l->main) != thread)
+	if (l->main == PF_PUC_NONE || byte_at(m, thread + l->thread.type) != l->thread.is_thread || word_at(m, global + l->main) != thread)
 		return 0;
-	func = word_at(pid, ci + l->call.func);
+	func = word_at(m, ci + l->call.func);
 	return func != 0;
 }
 
-int pf_states_has(const struct pf_interpreter *i, const struct pf_luajit_layout *l, pid_t pid, uint64_t global)
+int pf_states_has(const struct pf_interpreter *i, const struct pf_luajit_layout *l, struct pf_process_memory *m, uint64_t global)
 {
 	if (!i->is_puc)
-		return is_luajit_main(l, pid, global - l->main_below);
-	return is_puc_main(&i->puc, pid, word_at(pid, global + i->puc.main));
+		return is_luajit_main(l, m, global - l->main_below);
+	return is_puc_main(&i->puc, m, word_at(m, global + i->puc.main));
 }
 
 /* Returns the global state of what may be a main thread in a chunk, or 0. Thousands of objects look like a main thread of PUC Lua. The
@@ -100,23 +100,24 @@ static inline uint64_t candidate(const struct pf_interpreter *i, const uint8_t *
 }
 
 /* Is this candidate a main thread? The first one of a process decides how far below their global states its main threads lie. */
-static int is_main(const struct pf_interpreter *i, struct pf_luajit_layout *l, pid_t pid, uint64_t thread, uint64_t global, int is_first)
+static int is_main(const struct pf_interpreter *i, struct pf_luajit_layout *l, struct pf_process_memory *m, uint64_t thread,
+		   uint64_t global, int is_first)
 {
 	struct pf_luajit_layout other = *l;
 
 	if (i->is_puc)
-		return is_puc_main(&i->puc, pid, thread);
+		return is_puc_main(&i->puc, m, thread);
 	other.main_below = (uint16_t)(global - thread);
 	if (other.main_below == l->main_below)
-		return is_luajit_main(l, pid, thread);
-	if (!is_first || !is_other_main(&other, pid, thread))
+		return is_luajit_main(l, m, thread);
+	if (!is_first || !is_other_main(&other, m, thread))
 		return 0;
 	*l = other;
 	return 1;
 }
 
-static int search(const struct pf_interpreter *i, struct pf_luajit_layout *l, pid_t pid, const uint8_t *bytes, size_t n, uint64_t from,
-		  uint64_t *global, int found, unsigned *checks)
+static int search(const struct pf_interpreter *i, struct pf_luajit_layout *l, struct pf_process_memory *m, const uint8_t *bytes, size_t n,
+		  uint64_t from, uint64_t *global, int found, unsigned *checks)
 {
 	const size_t fields = i->is_puc ? i->puc.thread.global : i->luajit.thread_global;
 
@@ -127,15 +128,15 @@ static int search(const struct pf_interpreter *i, struct pf_luajit_layout *l, pi
 		for (int k = 0; k < found && g; k++)
 			known |= global[k] == g;
 		*checks += g && !known;
-		if (g && !known && is_main(i, l, pid, from + at, g, found == 0))
+		if (g && !known && is_main(i, l, m, from + at, g, found == 0))
 			global[found++] = g;
 	}
 	return found;
 }
 
 /* Search the large mappings, or the others. Returns the number of states that have been found so far, or -errno. */
-static int search_maps(const struct pf_interpreter *i, struct pf_luajit_layout *l, pid_t pid, const char *maps, int large, uint8_t *bytes,
-		       uint64_t *global, const struct pf_search_end *end)
+static int search_maps(const struct pf_interpreter *i, struct pf_luajit_layout *l, struct pf_process_memory *m, const char *maps, int large,
+		       uint8_t *bytes, uint64_t *global, const struct pf_search_end *end)
 {
 	uint64_t left = MOST;
 	struct pf_map map;
@@ -148,10 +149,10 @@ static int search_maps(const struct pf_interpreter *i, struct pf_luajit_layout *
 		for (uint64_t at = map.from; at < map.to && left >= CHUNK; at += CHUNK, left -= CHUNK) {
 			const uint64_t rest = map.to - at;
 			const size_t n = rest < CHUNK + MARGIN ? (size_t)rest : CHUNK + MARGIN;
-			const int r = end->ends(end->owner) ? -EINTR : pf_read_process(pid, bytes, at, n);
+			const int r = end->ends(end->owner) ? -EINTR : pf_read_process(m, bytes, at, n);
 
 			if (r == 0)
-				found = search(i, l, pid, bytes, n, at, global, found, &checks);
+				found = search(i, l, m, bytes, n, at, global, found, &checks);
 			else if (r == -EPERM || r == -ESRCH || r == -ENOSYS || r == -EINTR)
 				return r;
 		}
@@ -159,17 +160,17 @@ static int search_maps(const struct pf_interpreter *i, struct pf_luajit_layout *
 	return found == 0 && checks >= CHECKS ? -E2BIG : found;
 }
 
-int pf_states_find(const struct pf_interpreter *i, struct pf_luajit_layout *l, pid_t pid, const char *maps, uint64_t *global,
-		   const struct pf_search_end *end)
+int pf_states_find(const struct pf_interpreter *i, struct pf_luajit_layout *l, struct pf_process_memory *m, const char *maps,
+		   uint64_t *global, const struct pf_search_end *end)
 {
 	uint8_t *bytes = malloc(CHUNK + MARGIN);
 	int found;
 
 	if (!bytes)
 		return -ENOMEM;
-	found = search_maps(i, l, pid, maps, 0, bytes, global, end);
+	found = search_maps(i, l, m, maps, 0, bytes, global, end);
 	if (found == 0)
-		found = search_maps(i, l, pid, maps, 1, bytes, global, end);
+		found = search_maps(i, l, m, maps, 1, bytes, global, end);
 	free(bytes);
 	return found;
 }

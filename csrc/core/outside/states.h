@@ -23,10 +23,10 @@ struct pf_search_end {
 /* Find the global states: search the writable memory of the process for main threads. Returns their number, at most
  * PF_SNAPSHOT_STATES, or -errno. maps: its mappings. l: LuaJIT's layout in that process: main_below is changed if its threads have another
  * size, as those of OpenResty's LuaJIT are larger than those of the original. */
-int pf_states_find(const struct pf_interpreter *i, struct pf_luajit_layout *l, pid_t pid, const char *maps, uint64_t *global,
-		   const struct pf_search_end *end);
+int pf_states_find(const struct pf_interpreter *i, struct pf_luajit_layout *l, struct pf_process_memory *m, const char *maps,
+		   uint64_t *global, const struct pf_search_end *end);
 /* Does the process still have this global state? */
-int pf_states_has(const struct pf_interpreter *i, const struct pf_luajit_layout *l, pid_t pid, uint64_t global);
+int pf_states_has(const struct pf_interpreter *i, const struct pf_luajit_layout *l, struct pf_process_memory *m, uint64_t global);
 
 /* The layout for the BPF program. Returns 0, or -ENOTSUP if it has no room for an object. */
 int pf_states_layout(const struct pf_interpreter *i, struct pf_snapshot_layout *l);

@@ -78,10 +78,11 @@ struct pf_target *pf_target_of(struct pf_collector *c, pid_t pid)
 	return t;
 }
 
-static int has_states_of(const struct pf_collector *c, const struct pf_target *t, const struct pf_target *other)
+/* Does the chosen process have the states of another one? */
+static int has_states_of(const struct pf_collector *c, const struct pf_target *other)
 {
 	for (int i = 0; i < other->n; i++)
-		if (!pf_states_has(&c->interpreter, &other->luajit, t->pid, other->global[i]))
+		if (!pf_states_has(&c->interpreter, &other->luajit, &c->reader->process, other->global[i]))
 			return 0;
 	return 1;
 }
@@ -92,7 +93,7 @@ static int find_inherited(struct pf_collector *c, struct pf_target *t)
 	for (unsigned i = 0; i < c->targets_n; i++) {
 		const struct pf_target *other = c->targets[i];
 
-		if (other == t || other->n <= 0 || !has_states_of(c, t, other))
+		if (other == t || other->n <= 0 || !has_states_of(c, other))
 			continue;
 		memcpy(t->global, other->global, sizeof t->global);
 		t->luajit = other->luajit;
@@ -133,6 +134,7 @@ static int search(struct pf_collector *c, struct pf_target *t, const struct pf_s
 {
 	const int had = t->n, is_puc = c->interpreter.is_puc;
 	const uint64_t began = pf_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	struct pf_process_memory *const process = &c->reader->process;
 	struct pf_snapshot_process p = {.n = 0};
 	uint64_t before[PF_SNAPSHOT_STATES];
 	struct pf_code code = {.n = 0};
@@ -141,6 +143,7 @@ static int search(struct pf_collector *c, struct pf_target *t, const struct pf_s
 
 	if (t->fixed.has_no_memory)
 		return -ESRCH;
+	pf_process_choose(process, t->pid, t->program);
 	maps = pf_maps_text(t->pid, &error);
 	t->searched = pf_clock_ns(CLOCK_MONOTONIC);
 	if (!maps) {
@@ -151,15 +154,15 @@ static int search(struct pf_collector *c, struct pf_target *t, const struct pf_s
 	if (is_puc && t->maps) /* the BPF program finds PUC Lua's states by itself */
 		t->n = had;
 	else if (t->maps || find_inherited(c, t) == 0)
-		t->n = pf_states_find(&c->interpreter, &t->luajit, t->pid, maps, t->global, end);
+		t->n = pf_states_find(&c->interpreter, &t->luajit, process, maps, t->global, end);
 	pf_maps_fixed(maps, &t->fixed);
 	p.label = c->own_maps ? pf_maps_translate(c->own_maps, (uintptr_t)&pf_label_place, maps) : 0;
 	if (is_puc)
 		find_code(c, t, maps);
 	if (t->puc.loop.from || t->puc.collector.loop.from || c->native)
-		pf_maps_code(t->pid, maps, &code);
+		pf_maps_code(process, maps, &code);
 	/* If it has ended meanwhile, perhaps not all was found. */
-	if (t->n == -EINTR || pf_read_known(&t->fixed, t->pid, &byte, 0, 1) == -ESRCH) {
+	if (t->n == -EINTR || pf_read_known(&t->fixed, process, &byte, 0, 1) == -ESRCH) {
 		r = t->n == -EINTR ? -EINTR : -ESRCH;
 		t->n = had;
 		memcpy(t->global, before, sizeof before);

@@ -7,7 +7,7 @@ local host = require "perf.kernel.host"
 
 local M = {}
 
--- Yama's rule for process_vm_readv, which reads the memory: 0 is none; 1 permits ancestors, 2 CAP_SYS_PTRACE alone, 3 nobody.
+-- Yama's rule for reading another process's memory: 0 is none; 1 permits ancestors, 2 CAP_SYS_PTRACE alone, 3 nobody.
 local SCOPE = "kernel.yama.ptrace_scope"
 
 local function is_descendant(pid)

@@ -54,7 +54,7 @@ end, run = function(p) return p:snapshot() end, codes = { mmap = "any" }, surviv
 row("perf.profiler (pid)", { needs = { ext = { "bpf", "outside" }, bpf = true }, slow = true, setup = function()
   return kit.start(function() end)
 end, run = function(child) return perf.profiler { event = "page-faults", pid = child:pid() } end,
-  codes = { process_vm_readv = "any", mmap = "any", open = "any" }, survives = "process_vm_readv fstat" })
+  codes = { mmap = "any", open = "any", pread = "any" }, survives = "open pread fstat" })
 method("Profiler", profiler, {
   close = function(p) return p:close() end,
   is_running = function(p) return p:is_running() end,
