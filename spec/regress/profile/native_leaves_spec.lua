@@ -70,12 +70,12 @@ describe("native leaves", function()
   it("without memory are called (other), and no weight is lost", function()
     local prof, sum, other, count
     local rounds = 60
-    repeat -- an emulated machine takes fewer samples, at fewer addresses
+    repeat -- an emulated machine takes fewer samples
       profiling.at_safe_points(function()
         local p = assert(perf.profiler { event = "task-clock:u", freq = 4999, native = true })
         assert(p:start())
         core.fault("mmap", "ENOMEM", 0) -- the first allocation after the table of 128 kinds is full
-        kit.hot_spots(rounds)
+        kit.hot_places(rounds)
         core.fault()
         prof = assert(p:stop())
       end)
