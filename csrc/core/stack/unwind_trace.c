@@ -164,7 +164,11 @@ static struct pf_luajit_lines lines_at(const struct pf_luajit_view *v, const str
 		const struct pf_trace_stretch stretch =
 			pf_trace_lines_at(v, t, f, at->k, s, at->offset, place && place->code == f->code ? &place->whole : NULL);
 
-		return at->called && stretch.calls.first ? stretch.calls : stretch.all;
+		if (at->called && stretch.calls.first)
+			return stretch.calls;
+		if (!at->called || v->vmstate == PF_LUAJIT_COLLECTOR || !f->lineinfo)
+			return stretch.all;
+		return pf_trace_all_lines(f); /* something calls, but on none of the lines that were found */
 	}
 	lines.first = lines.last = pf_luajit_line(v, f, s->pc + PF_LUAJIT_INSTRUCTION);
 	return lines;

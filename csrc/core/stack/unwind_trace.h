@@ -152,6 +152,14 @@ static inline void pf_trace_widen_both(struct pf_luajit_lines *to, const struct 
 	pf_trace_widen(to, lines->last);
 }
 
+/* All lines of a function that has lines. */
+static inline struct pf_luajit_lines pf_trace_all_lines(const struct pf_luajit_function *f)
+{
+	const struct pf_luajit_lines lines = {f->first, f->first + f->lines};
+
+	return lines;
+}
+
 /* The lines of snapshot k's code in its innermost function. */
 struct pf_trace_stretch pf_trace_lines(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
 				       const struct pf_snapshot *s);

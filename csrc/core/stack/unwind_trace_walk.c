@@ -326,8 +326,7 @@ static struct pf_trace_walk follow_to_returns(const struct pf_luajit_view *v, co
 
 	if (w.found || !f->lineinfo || !pf_luajit_holds(f, from + PF_LUAJIT_INSTRUCTION))
 		return w;
-	w.stretch.all.first = f->first;
-	w.stretch.all.last = f->first + f->lines;
+	w.stretch.all = pf_trace_all_lines(f);
 	w.stretch.calls = w.stretch.allocations = w.stretch.all;
 	return w;
 }
