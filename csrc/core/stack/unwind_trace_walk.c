@@ -418,11 +418,15 @@ unsigned pf_trace_jumps_to(const struct pf_luajit_view *v, const struct pf_luaji
 struct pf_trace_walk pf_trace_walk_to_jump(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, uint64_t to,
 					   uint64_t beyond, unsigned more)
 {
+	enum { TRIES_MOST = 8 };
+	int tries = 0;
+
 	for (unsigned back = 0; back < 2; back++) {
 		const int n = follow(v, f, from, PF_TRACE_AFTER_JUMP_TO, to, back, PF_TRACE_WALK_MOST, beyond).found;
 
-		/* The walk passes the other branch of an `if`, too, but the code does not come to the jumps there. */
-		for (int at = n > (int)more ? n - (int)more : 1; at > 0 && at <= n; at--) {
+		/* The walk passes the other branch of an `if`, too, but the code does not come to the jumps there. Hostile bytecode may have
+		 * many. */
+		for (int at = n > (int)more ? n - (int)more : 1; at > 0 && at <= n && tries++ < TRIES_MOST; at--) {
 			const struct pf_trace_walk w = with_ways_back(v, f, from, PF_TRACE_AFTER_JUMP_TO, to,
 								      follow(v, f, from, PF_TRACE_AFTER_JUMP_TO, to, back, (unsigned)at - 1, beyond));
 
