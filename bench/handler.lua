@@ -1,7 +1,7 @@
 --- Measures what a profiler's signal handler costs: `make bench-profile`, or luajit bench/handler.lua in the environment of
--- `make env`.
+-- `make env`; lua5.4 measures it in interpreted code.
 --
--- The events are page faults, one in each iteration of a compiled loop. A timer is not used, since its interrupts would cost more
+-- The events are page faults, one in each iteration of a loop, which LuaJIT compiles. A timer is not used, since its interrupts would cost more
 -- than the handler, and their cost varies most. In each round, every way of the list below runs once, in a shuffled order. A row
 -- has the CPU time of one event: the minimum of all rounds, less the minimum of the plain runs.
 --
@@ -14,17 +14,22 @@
 local perf = require "perf"
 local stats = require "perf.bench.statistics"
 local kit = require "testkit"
-local ffi = require "ffi"
+local jit = rawget(_G, "jit")
+local ffi = jit and require "ffi"
+local loadstring = rawget(_G, "loadstring") or load
 
 local ROUNDS = tonumber(os.getenv "BENCH_ROUNDS") or 31
 local EVENTS, SIGTRAP, SIZE = 1000, 5, 4096
 
-ffi.cdef [[
-  void *mmap(void *, size_t, int, int, int, long);
-  int bench_drop(void *, size_t, int) __asm__("madvise");
-]]
-local at = ffi.cast("char *", ffi.C.mmap(nil, SIZE, 3, 0x22, -1, 0))
-local FAULT = "C.bench_drop(at, 4096, 4) at[0] = 1"
+local at
+if ffi then
+  ffi.cdef [[
+    void *mmap(void *, size_t, int, int, int, long);
+    int bench_drop(void *, size_t, int) __asm__("madvise");
+  ]]
+  at = ffi.cast("char *", ffi.C.mmap(nil, SIZE, 3, 0x22, -1, 0))
+end
+local FAULT = ffi and "C.bench_drop(at, 4096, 4) at[0] = 1" or "C.touch_pages(1)"
 
 -- A loop of this many lines, with a condition and a `goto` on every third of them.
 local function loop(lines)
@@ -35,7 +40,7 @@ local function loop(lines)
     text[#text + 1] = ("::l%d::"):format(k)
   end
   text[#text + 1] = FAULT .. " end return x end"
-  return assert(loadstring(table.concat(text, "\n"), "=loop"))(ffi.C, at)
+  return assert(loadstring(table.concat(text, "\n"), "=loop"))(ffi and ffi.C or kit, at)
 end
 
 -- A function that calls fn(n) this many frames deeper.

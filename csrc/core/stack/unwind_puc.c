@@ -57,7 +57,7 @@ static int why_unreadable(const struct pf_puc_unwinder *w, uint64_t address)
 }
 
 /* The function of a call. Returns an enum pf_unwind_failure; PF_UNWIND_BROKEN if its function is not one. */
-static int function(const struct pf_puc_unwinder *w, uint64_t func, struct pf_place *place)
+static int function(struct pf_puc_unwinder *w, uint64_t func, struct pf_place *place)
 {
 	const struct pf_puc_layout *l = w->l;
 	uint8_t bytes[PF_PUC_MOST_VALUE], closure[PF_PUC_MOST_HEAD];
@@ -67,6 +67,10 @@ static int function(const struct pf_puc_unwinder *w, uint64_t func, struct pf_pl
 	if (pf_puc_copy(w, bytes, func, l->value.tag + 1u) < 0)
 		return PF_UNWIND_UNREADABLE;
 	object = pf_puc_word(w, bytes, 0);
+	if (object && object == w->closure && bytes[l->value.tag] == l->value.lua) {
+		*place = w->closure_place;
+		return PF_UNWIND_COMPLETE;
+	}
 	memset(place, 0, sizeof *place);
 	place->kind = PF_PLACE_C;
 	if (bytes[l->value.tag] == l->value.light && l->value.light != l->value.lua) {
@@ -81,10 +85,15 @@ static int function(const struct pf_puc_unwinder *w, uint64_t func, struct pf_pl
 	kind = closure[l->closure.kind];
 	if (kind != l->closure.c && kind != l->closure.lua)
 		return PF_UNWIND_BROKEN;
-	if (kind == l->closure.lua)
-		place->kind = PF_PLACE_LUA;
 	place->function = pf_puc_word(w, closure, kind == l->closure.c ? l->closure.code : l->closure.proto);
-	return place->function ? PF_UNWIND_COMPLETE : PF_UNWIND_BROKEN;
+	if (!place->function)
+		return PF_UNWIND_BROKEN;
+	if (kind == l->closure.lua) {
+		place->kind = PF_PLACE_LUA;
+		w->closure = object;
+		w->closure_place = *place;
+	}
+	return PF_UNWIND_COMPLETE;
 }
 
 /* An address in the Lua stack. */
@@ -93,7 +102,7 @@ static inline uint64_t on_stack(const struct pf_puc_unwinder *w, const struct pf
 	return w->l->relative && address < t->stack ? address + t->stack : address;
 }
 
-static int read_call(const struct pf_puc_unwinder *w, const struct pf_puc_thread *t, uint64_t ci, struct call *c)
+static int read_call(struct pf_puc_unwinder *w, const struct pf_puc_thread *t, uint64_t ci, struct call *c)
 {
 	const struct pf_puc_layout *l = w->l;
 	uint8_t bytes[PF_PUC_MOST_FIELDS];
@@ -167,7 +176,7 @@ static int lua_place(struct pf_puc_unwinder *w, const struct pf_puc_thread *t, s
 /* --- threads -------------------------------------------------------------------------------------------------------- */
 
 /* Is x, which may be one, a thread of our state that is in a call and uses some of the C stack above an address? */
-static int is_active(const struct pf_puc_unwinder *w, uint64_t x, uint64_t above, struct pf_puc_thread *t)
+static int is_active(struct pf_puc_unwinder *w, uint64_t x, uint64_t above, struct pf_puc_thread *t)
 {
 	const struct pf_puc_layout *l = w->l;
 	struct call c;
@@ -193,7 +202,7 @@ static int is_active(const struct pf_puc_unwinder *w, uint64_t x, uint64_t above
 	return 1;
 }
 
-static inline int consider(const struct pf_puc_unwinder *w, uint64_t x, uint64_t above, struct pf_puc_thread *best)
+static inline int consider(struct pf_puc_unwinder *w, uint64_t x, uint64_t above, struct pf_puc_thread *best)
 {
 	struct pf_puc_thread t;
 

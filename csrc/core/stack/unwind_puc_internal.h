@@ -28,6 +28,9 @@ struct pf_puc_unwinder {
 	uint64_t proto_at, source, source_text;
 	uint32_t source_size;
 	uint8_t proto[PF_PUC_MOST_FIELDS];
+	/* The last closure and its place: a function that calls itself mostly is the same closure. */
+	uint64_t closure;
+	struct pf_place closure_place;
 	/* The line that was found last, its function and its pc: a function that calls itself mostly does so on the same line. */
 	uint64_t line_function, line_pc;
 	uint32_t line;
