@@ -25,7 +25,7 @@ describe("the first measurement of the default events", function()
     assert.same({ true, "10 false" }, { kit.state(STATE:format "/dev/null") })
   end)
 
-  it("does so if there is none of that name", function()
+  it("looks for them if no PMU has that name", function()
     requires { perf_open = true }
     local ok, text = kit.state(STATE:format "/nonexistent")
     assert.is_true(ok, text)
