@@ -75,7 +75,7 @@ kill $p 2>&-; [ $result = 0 ] || kill $s; wait 2>&-; cmp before after && cat sta
       press "\n"  sees "each 0.5 s"
       press "p"  sees "paused"
       press "z"  sees "no zones"
-      press "l"  sees "busy.lua:1 work"
+      press "l"  press "p"  sees "busy.lua:1 work"
       press "w"  sees "process $p ("
       press "w"  sees "each 0.5 s; h: keys"
       press "q"]]
