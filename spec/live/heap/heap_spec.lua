@@ -247,7 +247,7 @@ describe("a snapshot of the heap", function()
     collectgarbage "generational"
     finally(function() collectgarbage "incremental" end)
     local kept = setmetatable({}, { __mode = "k" })
-    for i = 1, 200 do
+    for i = 1, 100 do
       for k = 1, 200 do
         local object = setmetatable({ k }, k % 50 == 0 and { __gc = function() end } or nil)
         kept[object] = i % 2 == 0 and { object } or nil

@@ -25,13 +25,15 @@ describe("the page of a heap", function()
     local sums, owned = {}, {}
     for k = 2, #objects do
       local owner = objects[k][1]
-      assert.is_true(owner >= 0 and owner < k - 1) -- it comes first
+      if owner < 0 or owner >= k - 1 then error(("object %d comes before its owner %d"):format(k, owner)) end
       sums[owner], owned[owner] = (sums[owner] or 0) + objects[k][4], (owned[owner] or 0) + 1
     end
     local total = 0
     for k, o in ipairs(objects) do
       local left, bytes = o[11] - (owned[k - 1] or 0), o[4] - o[3] - (sums[k - 1] or 0)
-      assert.is_true(left > 0 and bytes > 0 or left == 0 and bytes == 0 or left > 0 and bytes == 0 and k > 1, k)
+      if not (left > 0 and bytes > 0 or left == 0 and bytes == 0 or left > 0 and bytes == 0 and k > 1) then
+        error(("object %d: %d left out, of %d bytes"):format(k, left, bytes))
+      end
       total = total + o[3] + bytes
     end
     assert.equal(objects[1][4], total)
