@@ -1,8 +1,8 @@
 --- Measures what a profiler's signal handler costs: `make bench-profile`, or luajit bench/handler.lua in the environment of
--- `make env`; lua5.4 measures it in interpreted code.
+-- `make env`. With lua5.4 the loops are interpreted.
 --
--- The events are page faults, one in each iteration of a loop, which LuaJIT compiles. A timer is not used, since its interrupts would cost more
--- than the handler, and their cost varies most. In each round, every way of the list below runs once, in a shuffled order. A row
+-- The events are page faults, one in each iteration of a loop, which LuaJIT compiles. A timer is not used, since its interrupts
+-- would cost more than the handler, and their cost varies most. In each round, every way of the list below runs once, in a shuffled order. A row
 -- has the CPU time of one event: the minimum of all rounds, less the minimum of the plain runs.
 --
 --     kernel    the event writes into a ring that is not read
