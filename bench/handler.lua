@@ -2,8 +2,8 @@
 -- `make env`. With lua5.4 the loops are interpreted.
 --
 -- The events are page faults, one in each iteration of a loop, which LuaJIT compiles. A timer is not used, since its interrupts
--- would cost more than the handler, and their cost varies most. In each round, every way of the list below runs once, in a shuffled order. A row
--- has the CPU time of one event: the minimum of all rounds, less the minimum of the plain runs.
+-- would cost more than the handler, and their cost varies most. In each round, every way of the list below runs once, in a
+-- shuffled order. A row has the CPU time of one event: the minimum of all rounds, less the minimum of the plain runs.
 --
 --     kernel    the event writes into a ring that is not read
 --     signal    the event also sends a signal, whose handler in C only counts: a profiler that uses signals cannot cost less
