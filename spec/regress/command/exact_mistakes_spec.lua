@@ -2,6 +2,7 @@
 -- refused since a positive integer was expected: both are, but too large. `luaperf report --diff` said that option -d needs a
 -- file. For an empty name, such as that of an unset variable, the message was ": No such file or directory". For a script that
 -- the user may not read, in a directory where no file may be made, the message of record was about perf.data alone.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local luaperf = require "spec.support.luaperf"
 local perf = require "perf"
 local util = require "spec.support.util"

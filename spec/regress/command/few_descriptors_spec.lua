@@ -1,6 +1,7 @@
 -- The story: with 12 or 13 descriptors (ulimit -n) luaperf printed nothing, or "luaperf: 12: 1: Too many open files", and ended
 -- with status 0. The shell that looks for an interpreter kept copies of stdout and stderr while it redirected them, and if there
 -- was no descriptor left for the second copy, it went on with the output in /dev/null.
+-- Twice: it is the shell that looks for an interpreter, and the interpreter has no part in it.
 local luaperf = require "spec.support.luaperf"
 
 describe("luaperf with few descriptors", function()

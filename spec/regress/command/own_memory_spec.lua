@@ -2,6 +2,7 @@
 -- begun, luaperf made the functions that end it and the object whose finalizer calls them. It also asked the profiler for a field
 -- that was absent; such a look-up calls debug.getinfo, which makes a table. On Lua 5.1, os.exit(0, true) sorted a list before it
 -- ended the profile.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local luaperf = require "spec.support.luaperf"
 local util = require "spec.support.util"
 

@@ -2,6 +2,7 @@
 -- not in memory, as a page that a child has not touched since the fork may be. If one page of a Lua stack could not be read, it
 -- dropped the whole stack. Here, a page of the outer frames cannot be read.
 -- In PUC Lua, the key of such a stack lacked the functions of that page. If a known stack had all others, it got the sample.
+-- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
 local kit = require "testkit"
 local outside = require "spec.support.outside"
 local profiling = require "spec.support.profiling"
