@@ -27,7 +27,7 @@ it("a profile of another process gives up the keys of functions that are not use
   outside.requires { tracepoint = event }
   local child = assert(kit.start(function()
     local text = "local syscalls = ... return function(n) for _ = 1, n do syscalls(1) end return n end"
-    for i = 1, 4 * STACKS do assert(load(text, "=old" .. i))(kit.syscalls)(1) end
+    for i = 1, 2 * STACKS do assert(load(text, "=old" .. i))(kit.syscalls)(1) end
     local hot = assert(load(text, "=hot"))(kit.syscalls)
     while true do hot(100) end
   end))
