@@ -181,6 +181,14 @@ static int kit_link_handler(lua_State *L)
     return 0;
 }
 
+/* default_fault(): no handler. This module may have its own copy of the library's in force. */
+static int kit_default_fault(lua_State *L)
+{
+    (void)L;
+    signal(SIGSEGV, SIG_DFL);
+    return 0;
+}
+
 /* unlink_handler(number): puts back what that handler has replaced, whatever is in force now. */
 static int kit_unlink_handler(lua_State *L)
 {
@@ -335,7 +343,7 @@ static const luaL_Reg functions[] = {
     { "region", kit_region },         { "handle_faults", kit_handle_faults }, { "fault", kit_fault },
     { "send_fault", kit_send_fault }, { "block_faults", kit_block_faults },   { "alternate_stack", kit_alternate_stack },
     { "signal_frame", kit_signal_frame }, { "link_handler", kit_link_handler }, { "unlink_handler", kit_unlink_handler },
-    { "fault_chain", kit_fault_chain },
+    { "fault_chain", kit_fault_chain }, { "default_fault", kit_default_fault },
     { "touch_below", kit_touch_below }, { "ask_below", kit_ask_below },
     { "syscalls_above", kit_syscalls_above },
     { NULL, NULL },

@@ -197,6 +197,7 @@ describe("a look at memory", function()
       local status, err = kit.fork(function()
         local at, here, below, taken_n = kit.region "guarded", 1, { 0 }, 0
         math.randomseed(seed)
+        kit.default_fault()
         kit.link_handler(1)
         local function reaches(from, n)
           while from ~= 0 and from ~= n do from = below[from] end
