@@ -129,7 +129,7 @@ static int kit_send_fault(lua_State *L)
 
 /* --- a chain of handlers -------------------------------------------------------------------------------------------- */
 
-/* Handlers of SIGSEGV that each pass the signal on to the action that they have replaced; where there is none, it ends. */
+/* Handlers of SIGSEGV, each of which passes the signal on to the action that it has replaced. The last one jumps out. */
 enum { LINKS = 6, MOST_SEEN = 40 };
 
 static struct {
@@ -199,8 +199,8 @@ static int kit_unlink_handler(lua_State *L)
     return 0;
 }
 
-/* fault_chain(address): reads a byte there. Returns the numbers of the handlers that got the fault, as text, and whether all got the
- * same siginfo and context. */
+/* fault_chain(address): reads a byte there. Returns the numbers of the handlers that got the fault, as text, and whether all got
+ * the same siginfo and context. */
 __attribute__((no_sanitize("address"))) static int kit_fault_chain(lua_State *L)
 {
     volatile char *at = (volatile char *)(uintptr_t)(uint64_t)luaL_checknumber(L, 1);

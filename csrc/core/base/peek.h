@@ -18,9 +18,9 @@
 void pf_peek_take(void);
 void pf_peek_give(uint32_t generation);
 
-/* Can loads be used now, in this thread? Not if the program has replaced our handler since the last take, or blocks the signals. Makes two system
- * calls, which take 0.4 us together. A copy by the kernel takes twice as long, and a stack needs several copies, since each one has
- * the addresses for the next. blocked: the signals that the thread blocks; NULL: ask, by a third call. */
+/* Can loads be used now, in this thread? Not if the program has replaced our handler since the last take, or blocks the signals.
+ * Makes two system calls, which take 0.4 us together. A copy by the kernel takes twice as long, and a stack needs several copies,
+ * since each one has the addresses for the next. blocked: the signals that the thread blocks; NULL: ask, by a third call. */
 int pf_peek_ready(const sigset_t *blocked);
 
 /* Copy n bytes. Returns 0, or -EFAULT, and then `to` may be partly written. The first function uses what works; the second uses

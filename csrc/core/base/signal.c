@@ -41,7 +41,7 @@ static int has_layers(const struct pf_signal *s)
 	return s->layer[1].handler != NULL;
 }
 
-/* The layer that may be used over an action, or NULL. */
+/* The layer that may be installed over an action, or NULL. */
 static struct pf_signal_layer *choose(struct pf_signal *s, const struct sigaction *now)
 {
 	struct pf_signal_layer *l, *const end = s->layer + PF_SIGNAL_LAYERS;

@@ -13,7 +13,7 @@ typedef void pf_signal_handler(int sig, siginfo_t *info, void *context);
 struct pf_signal_layer {
 	pf_signal_handler *handler; /* NULL: there is no such layer */
 	struct sigaction before;    /* the program's */
-	uint8_t used;               /* it was in force once */
+	uint8_t used;               /* it was installed once, so that the program may have kept its handler */
 };
 
 /* A signal that we handle while it has users. One static object for each signal. */
@@ -23,20 +23,22 @@ struct pf_signal {
 	/* Flags of our action and a signal that it blocks. Without flags it has those of the program's action and blocks what that
 	 * blocks, so that the program's handler runs as it would. */
 	int flags, block;
-	/* A program that replaces our handler may have kept it, and pass signals on to it. So ours must not go on top of that program's:
-	 * the two would call each other for ever. A signal with several layers has another handler for this.
+	/* A program's handler that has replaced ours may pass signals on to ours. So the same handler of ours must not be
+	 * installed on top of the program's: the two would call each other for ever. A signal with several layers has another
+	 * handler for this.
 	 *
-	 * Each layer is only ever used over one action of the program (or over SIG_DFL and SIG_IGN). So for a program that passes a signal
-	 * on to it, whenever it got it, a layer always stands for the action below. Then the handlers can only call each other for
-	 * ever if the program's own would do so without ours. If the program has more handlers than there are layers, none is put on
-	 * top of the last. */
+	 * A layer is installed over only one action of the program (or over SIG_DFL and SIG_IGN), and always passes signals on to
+	 * that one. So the handlers call each other for ever only if the program's own would do so without ours. If the program
+	 * has more actions than there are layers, no layer is installed over the others. */
 	struct pf_signal_layer layer[PF_SIGNAL_LAYERS];
 	unsigned users, generation; /* generation: pf_fork_generation of the users. Those of the parent do not count in a child */
-	uint8_t left; /* of a signal with one layer: at the last give the program's later action was in force, which may call ours */
+	/* For a signal with one layer: at the last give, an action was in force that the program has installed later. It may call
+	 * ours. */
+	uint8_t left;
 };
 
-/* Take the signal for one more user. Each take needs one pf_signal_give, even if the program's action stays in force. At a give, an
- * action that the program has installed since stays in force. */
+/* Take the signal for one more user. Each take needs one pf_signal_give, even if the take has left the program's action in force.
+ * A give leaves in force what the program has installed since the take. */
 void pf_signal_take(struct pf_signal *s);
 /* generation: that of the take. After a fork, the child gives back for its parent's users too. */
 void pf_signal_give(struct pf_signal *s, uint32_t generation);

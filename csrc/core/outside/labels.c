@@ -34,8 +34,8 @@ uint32_t pf_label_frame(struct pf_collector *c, struct pf_target *t, uint64_t ad
 		return 0;
 	if (t->labels[slot].address == address)
 		return t->labels[slot].frame;
-	if (pf_read_known(&t->fixed, process, &label, address, sizeof label) < 0 || label.mark != PF_LABEL_MARK || label.size > PF_LABEL_SIZE ||
-	    pf_read_known(&t->fixed, process, bytes, address + sizeof label, label.size) < 0)
+	if (pf_read_known(&t->fixed, process, &label, address, sizeof label) < 0 || label.mark != PF_LABEL_MARK ||
+	    label.size > PF_LABEL_SIZE || pf_read_known(&t->fixed, process, bytes, address + sizeof label, label.size) < 0)
 		return 0;
 	t->labels[slot].frame = frame_of(&c->stacks, bytes, label.size);
 	t->labels[slot].address = t->labels[slot].frame ? address : 0;

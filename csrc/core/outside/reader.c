@@ -17,24 +17,26 @@ void pf_process_choose(struct pf_process_memory *m, pid_t pid, uint64_t program)
 {
 	if (m->pid == pid && m->program == program)
 		return;
-	if (m->is_open && m->fd >= 0)
+	if (m->tried && m->fd >= 0)
 		pf_sys->close(m->fd);
 	*m = (struct pf_process_memory){.pid = pid, .program = program};
 }
 
-/* For process_vm_readv, Linux 5.19 and later first give a forked process its own copy of each page that it still shares with its parent. That
- * takes memory, and until the copy is mapped, the BPF program cannot read the page. Reading /proc/PID/mem changes nothing. But only the user of
- * the process may open it; CAP_SYS_PTRACE, which suffices for the call, does not change that. */
+/* Reads /proc/PID/mem, which changes nothing in the process. process_vm_readv does: since Linux 5.19, it first gives a forked
+ * process a copy of each page that this still shares with its parent. That takes memory, and the BPF program cannot read the page
+ * until the copy is mapped. But the call works with CAP_SYS_PTRACE alone, with which the file of another user cannot be
+ * opened. */
 int pf_read_process(struct pf_process_memory *m, void *to, uint64_t address, size_t n)
 {
-	const struct iovec local = {.iov_base = to, .iov_len = n}, remote = {.iov_base = (void *)(uintptr_t)address, .iov_len = n};
+	const struct iovec local = {.iov_base = to, .iov_len = n};
+	const struct iovec remote = {.iov_base = (void *)(uintptr_t)address, .iov_len = n};
 	char path[32];
 	ssize_t got;
 
-	if (!m->is_open) {
+	if (!m->tried) {
 		snprintf(path, sizeof path, "/proc/%d/mem", (int)m->pid);
 		m->fd = pf_sys->open(path, O_RDONLY, 0);
-		m->is_open = 1;
+		m->tried = 1;
 	}
 	if (m->fd < 0)
 		got = pf_sys->process_vm_readv(m->pid, &local, 1, &remote, 1);
@@ -132,7 +134,8 @@ static int read_fixed(struct pf_reader *r, const struct pf_fixed_range *range, v
 		return pf_read_known(r->fixed, &r->process, to, address, n);
 	if (b->address != from) {
 		b->address = 0;
-		if (pf_read_known(r->fixed, &r->process, b->bytes, from, PF_READER_BLOCK) < 0 && read_file(range, b->bytes, from, PF_READER_BLOCK) < 0)
+		if (pf_read_known(r->fixed, &r->process, b->bytes, from, PF_READER_BLOCK) < 0 &&
+		    read_file(range, b->bytes, from, PF_READER_BLOCK) < 0)
 			return -EFAULT;
 		b->address = from;
 	}

@@ -17,11 +17,11 @@ struct pf_reader_field {
 	uint32_t at, size;
 };
 
-/* The memory of the process that was read last. */
+/* The process that is read, and its memory. */
 struct pf_process_memory {
 	pid_t pid;
 	uint64_t program; /* as in struct pf_snapshot_head; 0: no sample of it was read yet */
-	int is_open, fd;  /* of /proc/PID/mem; -errno: it cannot be opened */
+	int tried, fd;    /* tried: to open /proc/PID/mem. fd: -errno if that failed */
 };
 
 struct pf_reader_block {
@@ -91,7 +91,8 @@ int pf_read_known(struct pf_fixed *f, struct pf_process_memory *m, void *to, uin
 /* A reader that has no snapshot yet. Returns 0, or -ENOMEM. */
 int pf_reader_init(struct pf_reader *r);
 void pf_reader_free(struct pf_reader *r);
-/* Begin with a snapshot of the chosen process, of this size with its pieces. Returns 0, or -EINVAL if it is damaged; 1 if its objects are kept from now on. */
+/* Begin with a snapshot of the chosen process, of this size with its pieces. Returns 0, or -EINVAL if it is damaged; 1 if its
+ * objects are kept from now on. */
 int pf_reader_begin(struct pf_reader *r, const struct pf_snapshot_head *s, size_t size, struct pf_fixed *fixed);
 /* Forget the objects that are kept; key(to, key) is called for each of their keys. Call it between two samples. */
 void pf_reader_forget(struct pf_reader *r, void (*key)(void *to, uint64_t key), void *to);

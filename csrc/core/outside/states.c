@@ -42,7 +42,8 @@ static int is_luajit_main(const struct pf_luajit_layout *l, struct pf_process_me
 
 	return byte_at(m, thread + l->object_type) == l->type_thread && word_at(m, thread + l->thread_global) == global &&
 	       word_at(m, word_at(m, thread + l->thread_stack)) == pf_luajit_value(l->tag_thread, thread) &&
-	       (!running || (byte_at(m, running + l->object_type) == l->type_thread && word_at(m, running + l->thread_global) == global));
+	       (!running ||
+		(byte_at(m, running + l->object_type) == l->type_thread && word_at(m, running + l->thread_global) == global));
 }
 
 /* Is this a main thread of a build whose threads have another size, but whose global state and compiled code are the same? The global state
@@ -57,7 +58,8 @@ static int is_other_main(const struct pf_luajit_layout *l, struct pf_process_mem
 		return 0;
 	for (unsigned i = 1; traces && i < SOME && i < (uint32_t)word_at(m, global + l->traces_n); i++) {
 		trace = word_at(m, traces + i * sizeof trace);
-		if (trace && (byte_at(m, trace + l->object_type) != l->type_trace || (uint16_t)word_at(m, trace + l->trace_number) != i))
+		if (trace &&
+		    (byte_at(m, trace + l->object_type) != l->type_trace || (uint16_t)word_at(m, trace + l->trace_number) != i))
 			return 0;
 	}
 	return 1;
@@ -68,7 +70,8 @@ static int is_puc_main(const struct pf_puc_layout *l, struct pf_process_memory *
 	const uint64_t global = word_at(m, thread + l->thread.global), ci = word_at(m, thread + l->thread.ci);
 	uint64_t func;
 
-	if (l->main == PF_PUC_NONE || byte_at(m, thread + l->thread.type) != l->thread.is_thread || word_at(m, global + l->main) != thread)
+	if (l->main == PF_PUC_NONE || byte_at(m, thread + l->thread.type) != l->thread.is_thread ||
+	    word_at(m, global + l->main) != thread)
 		return 0;
 	func = word_at(m, ci + l->call.func);
 	return func != 0;
@@ -116,8 +119,8 @@ static int is_main(const struct pf_interpreter *i, struct pf_luajit_layout *l, s
 	return 1;
 }
 
-static int search(const struct pf_interpreter *i, struct pf_luajit_layout *l, struct pf_process_memory *m, const uint8_t *bytes, size_t n,
-		  uint64_t from, uint64_t *global, int found, unsigned *checks)
+static int search(const struct pf_interpreter *i, struct pf_luajit_layout *l, struct pf_process_memory *m, const uint8_t *bytes,
+		  size_t n, uint64_t from, uint64_t *global, int found, unsigned *checks)
 {
 	const size_t fields = i->is_puc ? i->puc.thread.global : i->luajit.thread_global;
 
@@ -135,8 +138,8 @@ static int search(const struct pf_interpreter *i, struct pf_luajit_layout *l, st
 }
 
 /* Search the large mappings, or the others. Returns the number of states that have been found so far, or -errno. */
-static int search_maps(const struct pf_interpreter *i, struct pf_luajit_layout *l, struct pf_process_memory *m, const char *maps, int large,
-		       uint8_t *bytes, uint64_t *global, const struct pf_search_end *end)
+static int search_maps(const struct pf_interpreter *i, struct pf_luajit_layout *l, struct pf_process_memory *m, const char *maps,
+		       int large, uint8_t *bytes, uint64_t *global, const struct pf_search_end *end)
 {
 	uint64_t left = MOST;
 	struct pf_map map;

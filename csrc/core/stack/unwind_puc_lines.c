@@ -272,9 +272,10 @@ uint64_t pf_puc_live_pc(struct pf_puc_unwinder *w, const struct pf_puc_thread *t
 	if (saved - code > (uint64_t)instructions(w, proto) * INSTRUCTION) /* the call is beginning: the pc is still the caller's */
 		saved = code;
 	pc = find_pc(w, t, proto, saved);
-	/* In 5.1 an instruction that may allocate saves the pc first. So without one the collector, whose frames may be on the C stack, was
-	 * not called by this function: it is calling this one, which is a finalizer. Later versions call finalizers in protected mode,
-	 * so there the collector's frames lie beyond those that are searched; and 5.2 may collect at the beginning of a call. */
+	/* In 5.1 an instruction that may allocate saves the pc first. So if none is saved, this function has not called the
+	 * collector, whose frames may be on the C stack: the collector calls this function, which is a finalizer. Later versions
+	 * call finalizers in protected mode, so that the search for frames ends before the collector's. Besides, 5.2 may collect
+	 * at the beginning of a call. */
 	if (saved == code && w->l->thread.pc != PF_PUC_NONE)
 		w->collects = 0;
 	return pc;

@@ -168,7 +168,7 @@ static struct pf_luajit_lines lines_at(const struct pf_luajit_view *v, const str
 			return stretch.calls;
 		if (!at->called || v->vmstate == PF_LUAJIT_COLLECTOR || !f->lineinfo)
 			return stretch.all;
-		return pf_trace_all_lines(f); /* something calls, but on none of the lines that were found */
+		return pf_trace_all_lines(f); /* the code makes a call, but no instruction on the lines that were found does */
 	}
 	lines.first = lines.last = pf_luajit_line(v, f, s->pc + PF_LUAJIT_INSTRUCTION);
 	return lines;

@@ -30,30 +30,34 @@ static int is_comparison(const struct pf_luajit_view *v, const struct pf_trace *
 	return type & IR_GUARD && type >> 8 <= IR_LAST_COMPARISON && (!next_ref || are_conversions(v, t, s->ref + 1, next_ref));
 }
 
-/* May the guard after a snapshot check what the compiler has assumed, rather than be a jump? A test of a function or a pointer may, and a
- * test of equality or of a loop's step whose snapshot is at a call or at the start of a numeric loop. */
+/* May the guard after a snapshot check what the compiler has assumed, rather than be a jump? At the start of a numeric loop, any
+ * guard may. Elsewhere, a guard that compares the order of values may not; others may if they test a function or a pointer, or if
+ * the snapshot is at a call. */
 static int may_assume(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s)
 {
-	enum { LAST_ORDER = 7, TYPE = 0x1f, POINTER = 5, PROTOTYPE = 7, FUNCTION = 8, LONG_POINTER = 9, FIRST_LOOP = 11, LAST_START = 10 };
+	enum { LAST_ORDER = 7, TYPE = 0x1f, POINTER = 5, PROTOTYPE = 7, LONG_POINTER = 9 /* 8: a function */ };
+	enum { FIRST_START = 11, LAST_START = 10 }; /* opcodes of the start of a numeric loop, before that of a jump */
 	const struct pf_luajit_layout *l = v->l;
 	const uint64_t word = pf_luajit_word(v, t->ir + (uint64_t)s->ref * PF_TRACE_IR_SIZE);
 	const unsigned type = word >> 32 & TYPE, op = pf_trace_instruction(v, s->pc) & 0xff;
 
-	if (op + FIRST_LOOP >= l->op_jump && op + LAST_START <= l->op_jump)
+	if (op + FIRST_START >= l->op_jump && op + LAST_START <= l->op_jump)
 		return 1;
 	if (pf_trace_ir_op(word) <= LAST_ORDER)
 		return 0;
-	return type == POINTER || (type >= PROTOTYPE && type <= LONG_POINTER) || (op >= l->op_call_first && op <= l->op_call_last) ||
-	       (op >= l->op_tailcall_first && op <= l->op_tailcall_last);
+	return type == POINTER || (type >= PROTOTYPE && type <= LONG_POINTER) ||
+	       (op >= l->op_call_first && op <= l->op_call_last) || (op >= l->op_tailcall_first && op <= l->op_tailcall_last);
 }
 
-/* Is the address of a snapshot that of the branch which was not taken? It is if only a comparison follows before the next snapshot, or if
- * the first instruction compares the order of values. Otherwise a test of equality may also check what the compiler has assumed. */
+/* Is the address of a snapshot that of the branch which was not taken? It is if only a comparison follows before the next
+ * snapshot, or if the first instruction compares the order of values. Otherwise a test of equality may also check what the
+ * compiler has assumed. */
 enum jump { NO_JUMP, PERHAPS, JUMP };
 
 static enum jump is_jump(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s, uint32_t next_ref)
 {
-	enum { LAST_ORDER = 3 };
+	enum { LAST_SIGNED_ORDER = 3 };
+	uint64_t word;
 	int alone;
 
 	if (!is_comparison(v, t, s, 0))
@@ -61,7 +65,8 @@ static enum jump is_jump(const struct pf_luajit_view *v, const struct pf_trace *
 	alone = is_comparison(v, t, s, next_ref);
 	if (may_assume(v, t, s))
 		return alone ? PERHAPS : NO_JUMP;
-	return alone || pf_trace_ir_op(pf_luajit_word(v, t->ir + (uint64_t)s->ref * PF_TRACE_IR_SIZE)) <= LAST_ORDER ? JUMP : PERHAPS;
+	word = pf_luajit_word(v, t->ir + (uint64_t)s->ref * PF_TRACE_IR_SIZE);
+	return alone || pf_trace_ir_op(word) <= LAST_SIGNED_ORDER ? JUMP : PERHAPS;
 }
 
 int pf_trace_begins_with_comparison(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s)
@@ -242,10 +247,11 @@ static uint64_t other_target(const struct pf_luajit_view *v, const struct pf_tra
 	return *jump + PF_LUAJIT_INSTRUCTION == s->pc ? pf_trace_jump(v->l, *jump, pf_trace_instruction(v, *jump)) : *jump + PF_LUAJIT_INSTRUCTION;
 }
 
-/* Finish a walk from s that has reached the instruction `to`: add the loop around it that the code goes round. If there is an alternative
- * and the walk has gone back, but the code has not, the walk is no longer found. */
-static void add_rounds(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, const struct pf_snapshot *s,
-		       const struct pf_snapshot *next, uint64_t to, int alternative, struct pf_trace_walk *w)
+/* Finish a walk from s that has reached the instruction `to`: add the loop around it that the code goes round. If there is an
+ * alternative and the walk has gone back, but the code has not, the walk is no longer found. */
+static void add_rounds(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f,
+		       const struct pf_snapshot *s, const struct pf_snapshot *next, uint64_t to, int alternative,
+		       struct pf_trace_walk *w)
 {
 	struct pf_trace_loop loop;
 
@@ -259,8 +265,9 @@ static void add_rounds(const struct pf_luajit_view *v, const struct pf_trace *t,
 
 /* The compiler may drop the snapshot after a jump. Then the jump's snapshot also stands for the code that follows, from the jump
  * to its other target. */
-static struct pf_trace_walk walk_past_jump(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
-				  const struct pf_snapshot *s, const struct pf_snapshot *next, enum pf_trace_stop how, uint64_t to)
+static struct pf_trace_walk walk_past_jump(const struct pf_luajit_view *v, const struct pf_trace *t,
+					   const struct pf_luajit_function *f, uint32_t k, const struct pf_snapshot *s,
+					   const struct pf_snapshot *next, enum pf_trace_stop how, uint64_t to)
 {
 	struct pf_trace_walk w = {.found = 0};
 	struct pf_snapshot from = *s;
@@ -270,19 +277,12 @@ static struct pf_trace_walk walk_past_jump(const struct pf_luajit_view *v, const
 	if (!other)
 		return w;
 	w = pf_trace_walk(v, f, other, how, to);
-	if (!pf_trace_is_loop(v->l, pf_trace_instruction(v, jump))) /* a loop's own jump goes back within its round */
+	/* After a loop's own jump, pf_trace_goes_round itself begins at the loop's start. */
+	if (!pf_trace_is_loop(v->l, pf_trace_instruction(v, jump)))
 		from.pc = other;
 	add_rounds(v, t, f, &from, next, to, 0, &w);
 	pf_trace_widen(&w.stretch.all, pf_luajit_line(v, f, jump + PF_LUAJIT_INSTRUCTION));
 	return w;
-}
-
-static void add_other(struct pf_trace_walk *w, const struct pf_trace_walk *other)
-{
-	pf_trace_widen_both(&w->stretch.all, &other->stretch.all);
-	pf_trace_widen_both(&w->stretch.calls, &other->stretch.calls);
-	pf_trace_widen_both(&w->stretch.allocations, &other->stretch.allocations);
-	w->work = other->work > w->work ? other->work : w->work;
 }
 
 struct pf_trace_walk pf_trace_walk_branches(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, uint32_t k,
@@ -303,7 +303,7 @@ struct pf_trace_walk pf_trace_walk_branches(const struct pf_luajit_view *v, cons
 	if (how != PF_TRACE_AT_RETURN && !w.found)
 		return past;
 	if (how == PF_TRACE_AT_RETURN || past.found)
-		add_other(&w, &past);
+		pf_trace_add_walk(&w, &past);
 	return w;
 }
 
@@ -329,7 +329,7 @@ struct pf_trace_walk pf_trace_walk_to_next(const struct pf_luajit_view *v, const
 	if (!w.found)
 		return to_jump;
 	if (to_jump.found)
-		add_other(&w, &to_jump);
+		pf_trace_add_walk(&w, &to_jump);
 	return w;
 }
 
@@ -374,12 +374,12 @@ struct pf_trace_stretch pf_trace_lines(const struct pf_luajit_view *v, const str
 		if (!w.found && is_comparison(v, t, s, 0))
 			w = past;
 		else if (w.found && past.found) /* Either branch may be the one that was not taken. */
-			add_other(&w, &past);
+			pf_trace_add_walk(&w, &past);
 	}
 	if (!w.found) {
 		w = pf_trace_walk_branches(v, t, f, k, s, PF_TRACE_AT_RETURN, 0);
 		if (past.found)
-			add_other(&w, &past);
+			pf_trace_add_walk(&w, &past);
 		if (next.base == s->base && pf_luajit_holds(f, actual + PF_LUAJIT_INSTRUCTION))
 			pf_trace_widen(&w.stretch.all, pf_luajit_line(v, f, actual + PF_LUAJIT_INSTRUCTION));
 	}

@@ -223,22 +223,24 @@ static int jumps_over(const struct pf_luajit_view *v, const struct pf_luajit_fun
 	return from < over;
 }
 
-/* How many calls do these instructions have, at most? */
+/* How many of these instructions are calls? */
 static unsigned calls_in(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, uint64_t to)
 {
 	struct pf_trace_window codes = {.n = 0};
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < PF_TRACE_WALK_MOST && from < to && pf_luajit_holds(f, from + PF_LUAJIT_INSTRUCTION); i++, from += PF_LUAJIT_INSTRUCTION) {
+	for (unsigned i = 0; i < PF_TRACE_WALK_MOST && from < to && pf_luajit_holds(f, from + PF_LUAJIT_INSTRUCTION); i++) {
 		const uint8_t op = pf_trace_window_instruction(v, f, &codes, from) & 0xff;
 
+		from += PF_LUAJIT_INSTRUCTION;
 		n += op >= v->l->op_call_first && op <= v->l->op_call_last;
 	}
 	return n;
 }
 
 /* Does the trace call C functions by the FFI more than n times between the snapshots? */
-static int calls_more(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s, const struct pf_snapshot *next, unsigned n)
+static int calls_more(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s,
+		      const struct pf_snapshot *next, unsigned n)
 {
 	enum { FFI_CALL = 18 /* from the opcode of an empty table */, READ_AT_ONCE = 64 };
 	const uint32_t end = next->ref > s->ref ? next->ref : (uint32_t)((t->snapshots - t->ir) / PF_TRACE_IR_SIZE);
@@ -246,9 +248,9 @@ static int calls_more(const struct pf_luajit_view *v, const struct pf_trace *t, 
 
 	for (uint32_t i = 0; v->l->ir_table && i < PF_TRACE_WALK_MOST && s->ref + i < end; i++) {
 		const uint32_t at = s->ref + i, left = end - at;
+		const size_t size = (left < READ_AT_ONCE ? left : READ_AT_ONCE) * sizeof *words;
 
-		if (i % READ_AT_ONCE == 0 &&
-		    !pf_luajit_read(v, words, t->ir + (uint64_t)at * PF_TRACE_IR_SIZE, (left < READ_AT_ONCE ? left : READ_AT_ONCE) * sizeof *words))
+		if (i % READ_AT_ONCE == 0 && !pf_luajit_read(v, words, t->ir + (uint64_t)at * PF_TRACE_IR_SIZE, size))
 			return 0;
 		if (pf_trace_ir_op(words[i % READ_AT_ONCE]) == (unsigned)v->l->ir_table + FFI_CALL && !n--)
 			return 1;
@@ -256,8 +258,10 @@ static int calls_more(const struct pf_luajit_view *v, const struct pf_trace *t, 
 	return 0;
 }
 
-/* How many calls do the functions have that the code has entered before a snapshot, up to there? */
-static unsigned calls_since_entry(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s, unsigned base)
+/* At a snapshot the code may be in functions that it has entered since it was at `base`. How many calls do these have, up to
+ * there? */
+static unsigned calls_since_entry(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s,
+				  unsigned base)
 {
 	struct pf_trace_slots slots;
 	struct pf_luajit_function f;
@@ -279,10 +283,11 @@ static unsigned calls_since_entry(const struct pf_luajit_view *v, const struct p
 	return n;
 }
 
-/* The compiler may know the condition of a loop without an index, so that the code goes round it without an exit. Do more calls lie between
- * the snapshots than on the shortest way? */
-static int calls_in_rounds(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, const struct pf_snapshot *s,
-			   const struct pf_snapshot *next, uint64_t from, uint64_t to, uint64_t begin, uint64_t end)
+/* The compiler may know the condition of a loop without an index, so that the code goes round it without an exit. Do more calls
+ * lie between the snapshots than on the shortest way? */
+static int calls_in_rounds(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f,
+			   const struct pf_snapshot *s, const struct pf_snapshot *next, uint64_t from, uint64_t to,
+			   uint64_t begin, uint64_t end)
 {
 	unsigned calls;
 

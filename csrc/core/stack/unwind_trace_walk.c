@@ -371,10 +371,7 @@ static struct pf_trace_walk with_ways_back(const struct pf_luajit_view *v, const
 		w.found = 0;
 		return w;
 	}
-	pf_trace_widen_both(&w.stretch.all, &all.stretch.all);
-	pf_trace_widen_both(&w.stretch.calls, &all.stretch.calls);
-	pf_trace_widen_both(&w.stretch.allocations, &all.stretch.allocations);
-	w.work = all.work > w.work ? all.work : w.work;
+	pf_trace_add_walk(&w, &all);
 	return w;
 }
 
@@ -424,12 +421,12 @@ struct pf_trace_walk pf_trace_walk_to_jump(const struct pf_luajit_view *v, const
 	for (unsigned back = 0; back < 2; back++) {
 		const int n = follow(v, f, from, PF_TRACE_AFTER_JUMP_TO, to, back, PF_TRACE_WALK_MOST, beyond).found;
 
-		/* The walk passes the other branch of an `if`, too, but the code does not come to the jumps there. Hostile bytecode may have
-		 * many. */
+		/* The walk also passes the other branch of an `if`, where the code does not come to the jumps. So another jump is
+		 * tried if there is no way from this one. Hostile bytecode may have many. */
 		for (int at = n > (int)more ? n - (int)more : 1; at > 0 && at <= n && tries++ < TRIES_MOST; at--) {
-			const struct pf_trace_walk w = with_ways_back(v, f, from, PF_TRACE_AFTER_JUMP_TO, to,
-								      follow(v, f, from, PF_TRACE_AFTER_JUMP_TO, to, back, (unsigned)at - 1, beyond));
+			struct pf_trace_walk w = follow(v, f, from, PF_TRACE_AFTER_JUMP_TO, to, back, (unsigned)at - 1, beyond);
 
+			w = with_ways_back(v, f, from, PF_TRACE_AFTER_JUMP_TO, to, w);
 			if (w.found)
 				return w;
 		}

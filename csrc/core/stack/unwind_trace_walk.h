@@ -19,6 +19,15 @@ struct pf_trace_walk {
 	enum pf_trace_work work;
 };
 
+/* Add the lines and the work of another walk, so that the code of both counts. */
+static inline void pf_trace_add_walk(struct pf_trace_walk *w, const struct pf_trace_walk *other)
+{
+	pf_trace_widen_both(&w->stretch.all, &other->stretch.all);
+	pf_trace_widen_both(&w->stretch.calls, &other->stretch.calls);
+	pf_trace_widen_both(&w->stretch.allocations, &other->stretch.allocations);
+	w->work = other->work > w->work ? other->work : w->work;
+}
+
 struct pf_trace_walk pf_trace_walk(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, enum pf_trace_stop how,
 				   uint64_t to);
 /* Walk to a jump that may lead to `to`. Several jumps may, such as those of `if a and b`; the last of them may also lead to the

@@ -1,8 +1,8 @@
--- The story: on a machine with hardware counters the first measurement of the default events loaded perf.kernel.pmu, which takes
--- 24 KB, only to learn whether the CPU has several kinds of cores. If a PMU is named "cpu", it has one kind.
+-- The story: on a machine with hardware counters, the first measurement of the default events loaded perf.kernel.pmu, only to
+-- learn whether the CPU has several kinds of cores. That took 24 KB. But a CPU with a PMU that is named "cpu" has only one kind.
 local kit = require "testkit"
 
--- The hardware events are dummies of the kernel, so that any machine seems to count them.
+-- In place of each hardware event, the kernel's dummy event is opened, so that every machine seems to count them.
 local STATE = [[
   local core = require "perf.core"
   local generic, open = core.generic, io.open

@@ -19,8 +19,8 @@ end
 
 -- Profile a child in a process that is stopped while the child runs, so that it reads no sample before the child has ended.
 -- @tab opts of perf.profiler
--- @func report is called in the profiler's process, with the Profile, the number of calls of process_vm_readv since its start
--- (which read a process only if /proc has no memory of it, as after its end), and the result of before_stop
+-- @func report is called in the profiler's process, with the Profile, the number of calls of process_vm_readv since its start,
+-- and the result of before_stop. Only a process whose memory /proc does not show, such as one that has ended, is read by calls.
 -- @func[opt] before_stop is called there with the Profiler, when the child has ended
 -- @return the strings that report and fn have returned
 local function profile_while_stopped(opts, report, fn, before_stop)

@@ -1,5 +1,5 @@
 -- The story: to search a process for Lua states, the profiler read its memory by process_vm_readv. For that, Linux gives a forked
--- process its own copy of each page that it still shares with its parent. So all workers of a server that were profiled together
+-- process its own copy of each page that it still shares with its parent. So the workers of a server that were profiled together
 -- needed as much memory as if they shared none. And a sample that came while a page of the Lua stack was copied had a cut stack.
 -- Twice: C reads the memory, whatever the process runs.
 local host = require "perf.kernel.host"
@@ -10,7 +10,7 @@ local perf = require "perf"
 local MIB = 2 ^ 20
 local SIZE = 32 -- MiB
 
--- The MiB of pages that a process shares with others, and that are no file's.
+-- How many MiB of written pages, which belong to no file, does a process share with others?
 local function shared(pid)
   local text = assert(host.read_file(("/proc/%d/smaps_rollup"):format(pid)))
   return tonumber(text:match "Shared_Dirty:%s+(%d+)") / 1024
@@ -28,6 +28,6 @@ describe("a profile of a forked process", function()
     p:close()
     child:go()
     assert.equal(0, (child:wait()))
-    assert.is_true(after > SIZE / 2, ("%.1f MiB before, then %.1f; %d of them are known"):format(before, after, #memory))
+    assert.is_true(after > SIZE / 2, ("%.1f MiB were shared, then %.1f; %d are in strings"):format(before, after, #memory))
   end)
 end)

@@ -10,8 +10,8 @@ local profiling = require "spec.support.profiling"
 local FUNCTIONS, DEPTH = 600, 60
 local EVENT = "syscalls:sys_enter_getppid"
 
--- Each function is on a line of its own, makes a system call, and calls the next one. There are ten such chains, so that no stack
--- is so deep that another process's does not end in time.
+-- Each function is on a line of its own, makes a system call, and calls the next one. There are ten such chains: the stack of one
+-- long chain would be so deep that it may not be read from another process in time.
 local function chains()
   local text = { "local syscalls, f = ..., {}" }
   for i = 1, FUNCTIONS do
@@ -27,24 +27,24 @@ local function chains()
   end
 end
 
-local function lacks(prof) error("a stack lacks a function:\n" .. profiling.text(prof), 0) end
+local function complain(prof) error("a stack lacks a function:\n" .. profiling.text(prof), 0) end
 
--- Checks that no stack lacks a function: between two others, or the innermost one, whose system call would be its caller's second
--- one, or the outermost one. Returns how many samples have some functions of a chain.
+-- Checks that no stack lacks a function: neither one between two others, nor the outermost one, nor the innermost one, whose
+-- system call would count as its caller's second one. Returns how many samples have some functions of a chain.
 local function check(prof)
   local n = 0
   for _, s in ipairs(prof:samples()) do
     local before
-    if s.stack[1].func == "testkit.syscalls" and s.count ~= 1 then lacks(prof) end
+    if s.stack[1].func == "testkit.syscalls" and s.count ~= 1 then complain(prof) end
     for i = 1, #s.stack do
       local f = s.stack[i]
       if f.file == "chain" and f.linedefined ~= 0 then
-        if before and before ~= f.linedefined + 1 then lacks(prof) end
+        if before and before ~= f.linedefined + 1 then complain(prof) end
         before = f.linedefined
       end
     end
     if before then
-      if (before - 2) % DEPTH > 0 and not prof.failures then lacks(prof) end -- a stack that is a failure may end earlier
+      if (before - 2) % DEPTH > 0 and not prof.failures then complain(prof) end -- a stack that is a failure may end earlier
       n = n + s.count
     end
   end

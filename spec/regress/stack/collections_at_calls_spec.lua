@@ -1,5 +1,5 @@
--- The story: a collection that began at the call of a Lua function was shown as the function's own work. Lua 5.2 may collect
--- there, before the function's first instruction, and such a function was taken for a finalizer that the collector calls.
+-- The story: Lua 5.2 may begin a collection when a Lua function is called, before the function's first instruction. The function
+-- was then taken for a finalizer, which the collector calls, and the collection was shown as the function's own work.
 local kit = require "testkit"
 local perf = require "perf"
 local profiling = require "spec.support.profiling"
@@ -12,8 +12,8 @@ describe("a collection that begins at a call", function()
     for i = 1, 20000 do keep[i] = { i, {} } end
     local function called() return #keep end
     local child
-    -- string.rep makes garbage after it has looked whether to collect. While the child lives, the parent's first write to each
-    -- page is a page fault, and the collector writes to all objects.
+    -- string.rep looks whether to collect before it makes garbage, so that the next call collects. While the child lives, the
+    -- parent's first write to each page is a page fault, and the collector writes to all objects.
     local function garbage()
       child = kit.start(function() end)
       for i = 1, 200 do

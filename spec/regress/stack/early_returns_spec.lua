@@ -5,8 +5,8 @@
 -- * The search did not get out of a `while` loop without a `return`. (The spec of random programs has this case.)
 --
 -- Besides, a call after a `goto` was shown on a line before the `goto`. The code had jumped over the instruction at which the
--- search ended, and had come back to it by another `goto`. Later this was still so if it had come back by several, or if it had
--- gone round a numeric loop before.
+-- search ended, and had come back to it by another `goto`. Later this was still so if it had come back by several, or if the
+-- `goto` were in a numeric loop that the code had gone round before.
 local page_fault = require "spec.support.page_fault"
 local perf = require "perf"
 local random_program = require "spec.support.random_program"

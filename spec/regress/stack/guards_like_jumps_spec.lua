@@ -1,6 +1,6 @@
 -- The story: before a call, compiled code tests whether the function is still the same one. If there was nothing else between
--- two snapshots, the test was taken for a conditional jump to the call. So in `g(a and` and, on the next line, `b())` the code
--- up to the test was taken to end at the jump of `and`, and what `b` did was shown on the line of `a`, as if that were exact.
+-- two snapshots, the test was taken for a conditional jump to the call. So in a call `g(a and b())` on two lines, the code before
+-- the test was taken to end at the jump of `and`, and what `b` did was shown on the line of `a`, as if that were exact.
 local page_fault = require "spec.support.page_fault"
 local perf = require "perf"
 local random_program = require "spec.support.random_program"

@@ -1,6 +1,6 @@
 -- The story: a call in a `while` loop was shown on the line of the jump back, or on one before the loop, as if that were exact.
--- The compiler knows the loop's condition in some rounds, and that of an `if` at the loop's end, which leads back to the loop's
--- start. So whole rounds lay between a snapshot before the start and one at the start, and only the way up to the start counted.
+-- In some rounds the compiler knows the conditions of the loop and of an `if` at its end, which leads back to the loop's start.
+-- Then whole rounds lay between a snapshot before the start and the next one, at the start. Only the way up to the start counted.
 local page_fault = require "spec.support.page_fault"
 local perf = require "perf"
 local random_program = require "spec.support.random_program"
@@ -8,7 +8,7 @@ local random_program = require "spec.support.random_program"
 local jit = rawget(_G, "jit")
 local ROUNDS = 60
 
--- The loop is in a side trace, so the compiler unrolls it; `a == 3` and `b ~= 3` are known there. Each use of `t` may exit.
+-- The loop is in a side trace, so the compiler unrolls it. There it knows that `a == 3` and `b ~= 3`. Each use of `t` may exit.
 local HEAD = [[
 local t = { 2, 3, 1 }
 return function(n) local s, x, C, at, size = 1, 1, C, at, size

@@ -11,8 +11,9 @@
 -- * In an `if` that ends a loop, the jump of a part that the compiler knows leads back, as that of a later part does. It was
 --   taken for the later one.
 -- * The search for the lines up to the end of a function did not get out of a `while` loop.
--- * If an unrolled loop began in the branch that was taken, and had gone round before the next snapshot, its lines did not count.
--- * Only the last of the jumps to a target was looked for, which may be in the other branch of an `if`.
+-- * If an unrolled loop began in the branch that was taken, and the code went round it before the next snapshot, the loop's lines
+--   did not count.
+-- * Of the jumps to a target only the last was looked for, which may be in the other branch of an `if`.
 local page_fault = require "spec.support.page_fault"
 local perf = require "perf"
 local random_program = require "spec.support.random_program"

@@ -140,7 +140,7 @@ describe("a look at memory", function()
     end)
   end)
 
-  -- A later handler may pass faults on to the handler that it has replaced, which was ours: then ours must not pass them back.
+  -- A later handler may pass faults on to ours, which it has replaced. Then ours must not pass them back.
   it("uses loads again after a later handler has come, on top of it", function()
     assert.same({ 0, "true" }, { kit.fork(function()
       local at = kit.region "guarded"
@@ -190,8 +190,9 @@ describe("a look at memory", function()
     end)))
   end)
 
-  -- Without us, each handler would pass a fault on to the one that it has replaced, so the order is known. Handlers come and go
-  -- in any order, and so do profiles. An order in which the program's own handlers would call each other for ever is left out.
+  -- Each handler passes a fault on to the one that it has replaced, so the order in which they get it is known; ours must not
+  -- change it. Handlers come and go in any order, and so do profiles. An order in which the program's own handlers would call
+  -- each other for ever is left out.
   for seed = 1, 30 do
     it("keeps the order of a program's handlers: " .. seed, function()
       local status, err = kit.fork(function()
