@@ -181,7 +181,7 @@ static int kit_link_handler(lua_State *L)
     return 0;
 }
 
-/* default_fault(): no handler. This module may have its own copy of the library's in force. */
+/* default_fault(): installs SIG_DFL, since the handler of this module's own copy of the library may be in force. */
 static int kit_default_fault(lua_State *L)
 {
     (void)L;

@@ -48,7 +48,7 @@ static int kit_hot_spots(lua_State *L)
 #define TWENTY(i) TEN(PLACE, i) TEN(PLACE, i + 10)
 
 uint64_t hot_places(uint64_t x, unsigned n);
-/* 200 loops: even an emulated machine, which takes samples only at some instructions, takes them at so many addresses. */
+/* 200 loops, so that samples have many addresses, even on an emulated machine, which takes them only at some instructions. */
 APART uint64_t hot_places(uint64_t x, unsigned n)
 {
     unsigned m;

@@ -194,8 +194,8 @@ local function plain_spec(name)
   return { label = name, unit = unit, attrs = { { type = kind, config = config } } }
 end
 
--- Whether the CPU has several kinds of cores. A PMU named "cpu" is the only one of the cores (Pmus:cores). Most x86 machines have
--- it: there, perf.kernel.pmu is not loaded, which would take 24 KB of memory.
+-- Whether the CPU has several kinds of cores. If a PMU is named "cpu", it is the only one of the cores (see Pmus:cores). So on
+-- most x86 machines perf.kernel.pmu, which takes 24 KB of memory, is not loaded.
 local function is_hybrid()
   local file = reclaim.open_file "/sys/bus/event_source/devices/cpu/type"
   if not file then return #late "perf.kernel.pmu".here:cores() > 1 end

@@ -11,7 +11,7 @@ describe("luaperf top at a terminal", function()
     dir = util.new_directory()
     util.write_file(dir .. "/busy.lua", "local function work() local s = 0 for i = 1, 1e5 do s = s + i % 7 end return s end\n"
       .. "local sleeps = require 'testkit'.sleeps\nwhile true do work() sleeps(1) end\n")
-    -- The user's keys, and what the terminal shows. `sees` reads until a text ends, `press` sends keys.
+    -- The user: `press` sends keys, `sees` reads what the terminal shows until it has read a text, `run` runs a command.
     util.write_file(dir .. "/user.lua", [[
 local keys, screen = assert(io.open("keys", "w")), assert(io.open("screen", "w"))
 keys:setvbuf "no"
