@@ -63,7 +63,7 @@ describe("compiled code", function()
     }
     local prof = page_fault.profile(run, 300)
     local chains = { ["leaf inner work main"] = 0, ["leaf work main"] = 0, ["inner work main"] = 0, ["work main"] = 0, main = 0 }
-    -- By the functions, since a fault of new memory on line 16 may be in work, which makes the closure there.
+    -- Functions, not lines, tell frames apart: `work` makes the closure `inner` on line 16, and may fault there for its memory.
     local names = { ["anonymous@2"] = "leaf", ["anonymous@6"] = "inner", ["anonymous@3"] = "work", ["anonymous@23"] = "main" }
     for _, sample in ipairs(prof:samples()) do
       local chain, last = {}, 0
