@@ -487,6 +487,8 @@ void pf_collector_free(struct pf_collector *c)
 	pf_collector_stop(c);
 	if (!c->started || !pf_inherited(c->generation)) /* in the child of a fork, they may be half changed: the thread is the parent's */
 		free_results(c);
+	else
+		pf_process_choose(&c->reader->process, 0, 0);
 	if (c->consumer)
 		pf_sys->munmap(c->consumer, page);
 	if (c->producer)

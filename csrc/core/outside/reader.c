@@ -15,11 +15,15 @@ enum { C_STACK = 8 << 20, BELOW = 1 << 12 /* bytes below the stack pointer that 
 
 void pf_process_choose(struct pf_process_memory *m, pid_t pid, uint64_t program)
 {
+	const int opened = m->opened;
+
 	if (m->pid == pid && m->program == program)
 		return;
-	if (m->tried && m->fd >= 0)
-		pf_sys->close(m->fd);
-	*m = (struct pf_process_memory){.pid = pid, .program = program};
+	m->opened = 0; /* before the close: another thread may fork, and its child closes what is open here */
+	if (opened > 0)
+		pf_sys->close(opened - 1);
+	m->pid = pid;
+	m->program = program;
 }
 
 /* Reads /proc/PID/mem, which changes nothing in the process. process_vm_readv does: since Linux 5.19, it first gives a forked
@@ -32,16 +36,17 @@ int pf_read_process(struct pf_process_memory *m, void *to, uint64_t address, siz
 	const struct iovec remote = {.iov_base = (void *)(uintptr_t)address, .iov_len = n};
 	char path[32];
 	ssize_t got;
+	int fd;
 
-	if (!m->tried) {
+	if (!m->opened) {
 		snprintf(path, sizeof path, "/proc/%d/mem", (int)m->pid);
-		m->fd = pf_sys->open(path, O_RDONLY, 0);
-		m->tried = 1;
+		fd = pf_sys->open(path, O_RDONLY, 0);
+		m->opened = fd < 0 ? fd : fd + 1;
 	}
-	if (m->fd < 0)
+	if (m->opened < 0)
 		got = pf_sys->process_vm_readv(m->pid, &local, 1, &remote, 1);
 	else
-		got = pf_sys->pread(m->fd, to, n, (off_t)address);
+		got = pf_sys->pread(m->opened - 1, to, n, (off_t)address);
 	if (got == 0 && n)
 		return -ESRCH;
 	return got < 0 ? (int)got : (size_t)got == n ? 0 : -EFAULT;

@@ -21,7 +21,7 @@ struct pf_reader_field {
 struct pf_process_memory {
 	pid_t pid;
 	uint64_t program; /* as in struct pf_snapshot_head; 0: no sample of it was read yet */
-	int tried, fd;    /* tried: to open /proc/PID/mem. fd: -errno if that failed */
+	int opened;       /* the descriptor of /proc/PID/mem, plus 1; 0: none yet; -errno: it cannot be opened */
 };
 
 struct pf_reader_block {
