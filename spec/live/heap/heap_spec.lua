@@ -78,6 +78,7 @@ describe("a snapshot of the heap", function()
   end)
 
   it("has the collector's count to the byte, and says what it consists of", function()
+    requires { nostress = true }
     local compiled = jit and jit.status()
     if jit then -- a trace that is compiled meanwhile would be counted; exits of traces are compiled even after jit.off
       jit.off()
@@ -99,6 +100,7 @@ describe("a snapshot of the heap", function()
   end)
 
   it("has it in the middle of a collection, with the dead objects in a row of their own", function()
+    requires { nostress = true }
     collectgarbage()
     local most, last = 0, nil
     for _ = 1, 100 do
@@ -357,6 +359,7 @@ describe("a snapshot of the heap", function()
 
   -- The story: such an object was found, without holders and with no retained bytes, and a new object could have its address.
   it("does not have an object to which only weak references led", function()
+    requires { nostress = true }
     collectgarbage "stop"
     finally(function() collectgarbage "restart" end)
     local weak = setmetatable({}, { __mode = "v" })
