@@ -365,7 +365,7 @@ struct comparison {
 /* Add a piece to the last range, or to a new one. Returns 0 if there is no room. Pieces come by address. */
 static int add_to(struct comparison *c, const struct pf_piece *p)
 {
-	size_t at = c->n ? p->address - c->ranges[c->n - 1].address : 0;
+	size_t at = c->n ? (size_t)(p->address - c->ranges[c->n - 1].address) : 0;
 
 	if (c->pieces_n == sizeof c->pieces / sizeof *c->pieces)
 		return 0;
