@@ -152,10 +152,11 @@ static inline void pf_trace_widen_both(struct pf_luajit_lines *to, const struct 
 	pf_trace_widen(to, lines->last);
 }
 
-/* All lines of a function that has lines. */
+/* All lines of a function that has lines. Damaged bytes may have any numbers. */
 static inline struct pf_luajit_lines pf_trace_all_lines(const struct pf_luajit_function *f)
 {
-	const struct pf_luajit_lines lines = {f->first, f->first + f->lines};
+	const uint32_t more = f->lines < UINT32_MAX - f->first ? f->lines : UINT32_MAX - f->first;
+	const struct pf_luajit_lines lines = {f->first, f->first + more};
 
 	return lines;
 }
