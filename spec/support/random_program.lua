@@ -1,6 +1,8 @@
 --- Random programs with page faults on known lines, whose functions LuaJIT compiles into their callers.
 local page_fault = require "spec.support.page_fault"
+local perf = require "perf"
 
+local jit = rawget(_G, "jit")
 local random_program = {}
 
 local EVENT = "FAULT"
@@ -119,7 +121,6 @@ end
 -- @return the frames of the program at each fault, from the innermost one; nil if there are more than `most` faults
 function random_program.truth(text, first, n, most)
   local truth = {}
-  local jit = require "jit"
   local TOO_MANY = {}
   local function touch()
     truth[#truth + 1] = page_fault.frames()
@@ -182,6 +183,19 @@ function random_program.compare(prof, text, truth)
   end
   assert(n == #truth, n)
   return counts.line, counts.range, counts.caller, wrong
+end
+
+--- Compiles a program, and profiles its page faults.
+-- @param before how many rounds run before the profile, n how many in it
+-- @param settings of jit.opt.start
+-- @return as compare
+function random_program.profile(text, truth, before, n, settings)
+  jit.flush()
+  jit.opt.start(unpack(settings))
+  local run = page_fault.program(text)
+  run(before)
+  local prof = perf.profile({ event = "page-faults", period = 1, timeline = 1000 + 4 * #truth }, run, n)
+  return random_program.compare(prof, text, truth)
 end
 
 return random_program

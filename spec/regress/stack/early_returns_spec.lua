@@ -8,10 +8,8 @@
 -- search ended, and had come back to it by another `goto`. Later this was still so if it had come back by several, or if the
 -- `goto` were in a numeric loop that the code had gone round before.
 local page_fault = require "spec.support.page_fault"
-local perf = require "perf"
 local random_program = require "spec.support.random_program"
 
-local jit = rawget(_G, "jit")
 local ROUNDS = 60
 
 local PROGRAMS = {
@@ -103,12 +101,7 @@ describe("a call in code that another way passes over is on its line, or in a ra
     for _, settings in ipairs { { "hotloop=1", "hotexit=1" }, { "hotloop=2", "hotexit=1", "-sink", "-loop", "-fuse" } } do
       it(("%s, %s"):format(what, table.concat(settings, " ")), function()
         local truth = random_program.truth(text, ROUNDS, ROUNDS, 6 * ROUNDS)
-        jit.flush()
-        jit.opt.start(unpack(settings))
-        local run = page_fault.program(text)
-        run(ROUNDS)
-        local prof = perf.profile({ event = "page-faults", period = 1, timeline = 1000 }, run, ROUNDS)
-        local line, range, _, wrong = random_program.compare(prof, text, truth)
+        local line, range, _, wrong = random_program.profile(text, truth, ROUNDS, ROUNDS, settings)
         assert.equal(0, #wrong, wrong[1])
         assert.equal(#truth, line + range)
       end)

@@ -2,10 +2,8 @@
 -- two snapshots, the test was taken for a conditional jump to the call. So in a call `g(a and b())` on two lines, the code before
 -- the test was taken to end at the jump of `and`, and what `b` did was shown on the line of `a`, as if that were exact.
 local page_fault = require "spec.support.page_fault"
-local perf = require "perf"
 local random_program = require "spec.support.random_program"
 
-local jit = rawget(_G, "jit")
 local ROUNDS = 40
 
 local HEAD = [[
@@ -32,12 +30,7 @@ describe("a call in the arguments of another one is on its line, or in a range w
       it(("after %s, %s"):format(what, table.concat(settings, " ")), function()
         local text = HEAD .. statement .. "\nend return s end"
         local truth = random_program.truth(text, ROUNDS, ROUNDS, 2 * ROUNDS)
-        jit.flush()
-        jit.opt.start(unpack(settings))
-        local run = page_fault.program(text)
-        run(ROUNDS)
-        local prof = perf.profile({ event = "page-faults", period = 1, timeline = 1000 }, run, ROUNDS)
-        local line, range, _, wrong = random_program.compare(prof, text, truth)
+        local line, range, _, wrong = random_program.profile(text, truth, ROUNDS, ROUNDS, settings)
         assert.equal(0, #wrong, wrong[1])
         assert.equal(#truth, line + range)
       end)

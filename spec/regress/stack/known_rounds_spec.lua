@@ -2,10 +2,8 @@
 -- In some rounds the compiler knows the conditions of the loop and of an `if` at its end, which leads back to the loop's start.
 -- Then whole rounds lay between a snapshot before the start and the next one, at the start. Only the way up to the start counted.
 local page_fault = require "spec.support.page_fault"
-local perf = require "perf"
 local random_program = require "spec.support.random_program"
 
-local jit = rawget(_G, "jit")
 local ROUNDS = 60
 
 -- The loop is in a side trace, so the compiler unrolls it. There it knows that `a == 3` and `b ~= 3`. Each use of `t` may exit.
@@ -39,12 +37,7 @@ describe("a call in rounds whose conditions the compiler knows is on its line, o
       it(("in a loop %s, %s"):format(what, table.concat(settings, " ")), function()
         local text = HEAD .. body .. "\nend\nend\nend return s end"
         local truth = random_program.truth(text, ROUNDS, ROUNDS, 8 * ROUNDS)
-        jit.flush()
-        jit.opt.start(unpack(settings))
-        local run = page_fault.program(text)
-        run(ROUNDS)
-        local prof = perf.profile({ event = "page-faults", period = 1, timeline = 1000 }, run, ROUNDS)
-        local line, range, _, wrong = random_program.compare(prof, text, truth)
+        local line, range, _, wrong = random_program.profile(text, truth, ROUNDS, ROUNDS, settings)
         assert.equal(0, #wrong, wrong[1])
         assert.equal(#truth, line + range)
       end)

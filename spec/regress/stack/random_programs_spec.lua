@@ -15,10 +15,8 @@
 --   did not count.
 -- * Of the jumps to a target only the last was looked for, which may be in the other branch of an `if`.
 local page_fault = require "spec.support.page_fault"
-local perf = require "perf"
 local random_program = require "spec.support.random_program"
 
-local jit = rawget(_G, "jit")
 local FAULTS_MOST = 1000
 
 -- The seeds below 200 and above 300 had faults on wrong lines, or in ranges without their lines.
@@ -44,12 +42,7 @@ describe("a page fault of a random program is on its line, in a range with it, o
             n = math.floor(n / 4)
             truth = random_program.truth(text, before * n, n, FAULTS_MOST)
           end
-          jit.flush()
-          jit.opt.start(unpack(settings))
-          local run = page_fault.program(text)
-          run(before * n)
-          local prof = perf.profile({ event = "page-faults", period = 1, timeline = 4 * FAULTS_MOST }, run, n)
-          local line, range, caller, wrong = random_program.compare(prof, text, truth)
+          local line, range, caller, wrong = random_program.profile(text, truth, before * n, n, settings)
           assert.equal(0, #wrong, wrong[1])
           assert.equal(#truth, line + range + caller)
         end)
