@@ -48,6 +48,8 @@ size_t tk_check_count(lua_State *L, int arg);
 
 /* The triggers, for threads too. */
 void tk_touch_pages(size_t n);
+/* After each question for the action of SIGTRAP, if this module is in LD_PRELOAD: see link_in_race. */
+void tk_race(void);
 void tk_syscalls(size_t n);
 void tk_spin(uint64_t ns);
 uint64_t tk_clock(clockid_t id);

@@ -129,12 +129,12 @@ static int kit_send_fault(lua_State *L)
 
 /* --- a chain of handlers -------------------------------------------------------------------------------------------- */
 
-/* Handlers of SIGSEGV, each of which passes the signal on to the action that it has replaced. The last one jumps out. */
-enum { LINKS = 6, MOST_SEEN = 40 };
+/* Handlers of any signal, each of which passes the signal on to the action that it has replaced. The last one jumps out. */
+enum { LINKS = 6, MOST_SEEN = 40, SIGNALS = 32 };
 
 static struct {
-    struct sigaction replaced[LINKS];
-    char seen[MOST_SEEN]; /* the numbers of the handlers that got the last fault */
+    struct sigaction replaced[SIGNALS][LINKS];
+    char seen[MOST_SEEN]; /* the numbers of the handlers that got the last signal */
     volatile sig_atomic_t n, same;
     siginfo_t *info;
     void *context;
@@ -143,7 +143,7 @@ static struct {
 
 static void pass_on(int number, int sig, siginfo_t *info, void *context)
 {
-    const struct sigaction to = chain.replaced[number - 1];
+    const struct sigaction to = chain.replaced[sig][number - 1];
 
     if (chain.n == 0) {
         chain.info = info;
@@ -168,35 +168,72 @@ LINK(4)
 LINK(5)
 LINK(6)
 
-/* link_handler(number): installs that handler, 1 to 6. */
+static size_t check_link(lua_State *L, int *sig)
+{
+    const size_t i = tk_check_count(L, 1) - 1;
+
+    *sig = (int)luaL_optinteger(L, 2, SIGSEGV);
+    luaL_argcheck(L, i < LINKS, 1, "no such handler");
+    luaL_argcheck(L, *sig > 0 && *sig < SIGNALS, 2, "no such signal");
+    return i;
+}
+
+static void (*const links[])(int, siginfo_t *, void *) = { link_1, link_2, link_3, link_4, link_5, link_6 };
+
+static void install_link(size_t i, int sig, int flags)
+{
+    struct sigaction action = { .sa_flags = SA_SIGINFO | flags };
+
+    action.sa_sigaction = links[i];
+    sigaction(sig, &action, &chain.replaced[sig][i]);
+}
+
+/* link_handler(number [, signal [, once]]): installs that handler, 1 to 6, of SIGSEGV or another signal; once: with SA_RESETHAND. */
 static int kit_link_handler(lua_State *L)
 {
-    static void (*const links[])(int, siginfo_t *, void *) = { link_1, link_2, link_3, link_4, link_5, link_6 };
-    const size_t i = tk_check_count(L, 1) - 1;
-    struct sigaction action = { .sa_flags = SA_SIGINFO };
+    int sig;
+    const size_t i = check_link(L, &sig);
 
-    luaL_argcheck(L, i < LINKS, 1, "no such handler");
-    action.sa_sigaction = links[i];
-    sigaction(SIGSEGV, &action, &chain.replaced[i]);
+    install_link(i, sig, lua_toboolean(L, 3) ? (int)SA_RESETHAND : 0);
     return 0;
 }
 
-/* default_fault(): installs SIG_DFL, since the handler of this module's own copy of the library may be in force. */
-static int kit_default_fault(lua_State *L)
+static size_t racing = LINKS;
+
+/* link_in_race(number): installs that handler of SIGTRAP as soon as the library has asked which action is in force. This needs
+ * this module in LD_PRELOAD. */
+static int kit_link_in_race(lua_State *L)
 {
-    (void)L;
-    signal(SIGSEGV, SIG_DFL);
+    int sig;
+
+    racing = check_link(L, &sig);
     return 0;
 }
 
-/* unlink_handler(number): puts back what that handler has replaced, whatever is in force now. */
+void tk_race(void)
+{
+    const size_t i = racing;
+
+    racing = LINKS;
+    if (i < LINKS)
+        install_link(i, SIGTRAP, 0);
+}
+
+/* unlink_handler(number [, signal]): puts back what that handler has replaced, whatever is in force now. */
 static int kit_unlink_handler(lua_State *L)
 {
-    const size_t i = tk_check_count(L, 1) - 1;
+    int sig;
+    const size_t i = check_link(L, &sig);
 
-    luaL_argcheck(L, i < LINKS, 1, "no such handler");
-    sigaction(SIGSEGV, &chain.replaced[i], NULL);
+    sigaction(sig, &chain.replaced[sig][i], NULL);
     return 0;
+}
+
+static int push_seen(lua_State *L)
+{
+    lua_pushlstring(L, chain.seen, (size_t)chain.n);
+    lua_pushboolean(L, chain.same);
+    return 2;
 }
 
 /* fault_chain(address): reads a byte there. Returns the numbers of the handlers that got the fault, as text, and whether all got
@@ -209,9 +246,19 @@ __attribute__((no_sanitize("address"))) static int kit_fault_chain(lua_State *L)
     chain.same = 1;
     if (sigsetjmp(chain.back, 1) == 0)
         (void)*at;
-    lua_pushlstring(L, chain.seen, (size_t)chain.n);
-    lua_pushboolean(L, chain.same);
-    return 2;
+    return push_seen(L);
+}
+
+/* signal_chain(signal): sends it to this thread; the results are those of fault_chain. */
+static int kit_signal_chain(lua_State *L)
+{
+    const int sig = (int)luaL_checkinteger(L, 1);
+
+    chain.n = 0;
+    chain.same = 1;
+    if (sigsetjmp(chain.back, 1) == 0)
+        raise(sig);
+    return push_seen(L);
 }
 
 /* block_faults(on) */
@@ -343,7 +390,8 @@ static const luaL_Reg functions[] = {
     { "region", kit_region },         { "handle_faults", kit_handle_faults }, { "fault", kit_fault },
     { "send_fault", kit_send_fault }, { "block_faults", kit_block_faults },   { "alternate_stack", kit_alternate_stack },
     { "signal_frame", kit_signal_frame }, { "link_handler", kit_link_handler }, { "unlink_handler", kit_unlink_handler },
-    { "fault_chain", kit_fault_chain }, { "default_fault", kit_default_fault },
+    { "fault_chain", kit_fault_chain }, { "signal_chain", kit_signal_chain },
+    { "link_in_race", kit_link_in_race },
     { "touch_below", kit_touch_below }, { "ask_below", kit_ask_below },
     { "syscalls_above", kit_syscalls_above },
     { NULL, NULL },

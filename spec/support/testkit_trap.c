@@ -1,5 +1,7 @@
-/* A virtual machine that sometimes does not say that the processor single-stepped, for a program with this module in LD_PRELOAD and
- * KIT_VAGUE_TRAPS in its environment: one in a hundred of its steps looks like a breakpoint. */
+/* For a program with this module in LD_PRELOAD:
+ * - a virtual machine that sometimes does not say that the processor single-stepped: with KIT_VAGUE_TRAPS in the environment, one
+ *   in a hundred of its steps looks like a breakpoint;
+ * - another thread that installs a handler of SIGTRAP while the library takes it: see link_in_race in testkit_faults.c. */
 #include "testkit.h"
 
 #include <dlfcn.h>
@@ -26,21 +28,22 @@ int sigaction(int sig, const struct sigaction *now, struct sigaction *before)
 {
     int (*next)(int, const struct sigaction *, struct sigaction *);
     void *const found = dlsym(RTLD_NEXT, "sigaction");
+    const int vague = sig == SIGTRAP && getenv("KIT_VAGUE_TRAPS");
     struct sigaction changed;
     void (*const theirs)(int, siginfo_t *, void *) = handler;
     int r;
 
     memcpy(&next, &found, sizeof next);
-    if (sig != SIGTRAP || !getenv("KIT_VAGUE_TRAPS"))
-        return next(sig, now, before);
-    if (now && now->sa_flags & SA_SIGINFO) {
+    if (vague && now && now->sa_flags & SA_SIGINFO) {
         changed = *now;
         handler = now->sa_sigaction;
         changed.sa_sigaction = on_trap;
         now = &changed;
     }
     r = next(sig, now, before);
-    if (before && before->sa_sigaction == on_trap)
+    if (vague && before && before->sa_sigaction == on_trap)
         before->sa_sigaction = theirs;
+    if (sig == SIGTRAP && !now)
+        tk_race();
     return r;
 }

@@ -30,8 +30,9 @@ static void take(struct pf_puc_layout *l, const struct pb_puc_way *running, cons
 
 #if (defined __x86_64__ || defined __aarch64__) && !defined __ILP32__
 static PF_THREAD_LOCAL struct pb_learner *stepping;
-static void on_trap(int sig, siginfo_t *info, void *context);
-static struct pf_signal traps = {.number = SIGTRAP, .layer = {{.handler = on_trap}}, .flags = SA_SIGINFO | SA_ONSTACK};
+static void on_trap(int sig, siginfo_t *info, void *context, unsigned layer);
+PF_SIGNAL_HANDLERS(on_trap)
+static struct pf_signal traps = {.number = SIGTRAP, .flags = SA_SIGINFO | SA_ONSTACK, .layer = PF_SIGNAL_LAYERS_OF(on_trap)};
 
 #ifdef __x86_64__
 /* Nothing here allocates: the program's allocator may block signals, and a trap whose signal is blocked ends the process. */
@@ -135,13 +136,13 @@ static int is_step(const siginfo_t *info, const ucontext_t *context)
 	       (info->si_code == BREAKPOINT && (uintptr_t)info->si_addr == (uintptr_t)context->uc_mcontext.gregs[REG_RIP]);
 }
 
-static void on_trap(int sig, siginfo_t *info, void *context)
+static void on_trap(int sig, siginfo_t *info, void *context, unsigned layer)
 {
 	struct pb_learner *w = stepping;
 	struct pf_registers r;
 
 	if (!w || !is_step(info, context)) {
-		pf_signal_pass_on(traps.layer, sig, info, context);
+		pf_signal_pass_on(&traps, layer, sig, info, context);
 		return;
 	}
 	pf_own_registers(context, &r);
@@ -199,13 +200,13 @@ static void set_timer(unsigned long ns)
 }
 
 /* The program repeats itself, so samples at regular times could hit the same instructions again and again. */
-static void on_trap(int sig, siginfo_t *info, void *context)
+static void on_trap(int sig, siginfo_t *info, void *context, unsigned layer)
 {
 	struct pb_learner *w = stepping;
 	struct pf_registers r;
 
 	if (info->si_code != SI_TIMER || info->si_value.sival_ptr != &traps) {
-		pf_signal_pass_on(traps.layer, sig, info, context);
+		pf_signal_pass_on(&traps, layer, sig, info, context);
 		return;
 	}
 	if (!w)

@@ -149,10 +149,11 @@ int pf_peek_call(void *to, uint64_t address, size_t n)
 }
 
 #ifdef LOADS
-static pf_signal_handler on_fault_0, on_fault_1, on_fault_2, on_fault_3;
+static void on_fault(int sig, siginfo_t *info, void *context, unsigned layer);
+PF_SIGNAL_HANDLERS(on_fault)
 
-#define LAYERS {{.handler = on_fault_0}, {.handler = on_fault_1}, {.handler = on_fault_2}, {.handler = on_fault_3}}
-static struct pf_signal segv = {.number = SIGSEGV, .layer = LAYERS}, bus = {.number = SIGBUS, .layer = LAYERS};
+static struct pf_signal segv = {.number = SIGSEGV, .layer = PF_SIGNAL_LAYERS_OF(on_fault)};
+static struct pf_signal bus = {.number = SIGBUS, .layer = PF_SIGNAL_LAYERS_OF(on_fault)};
 
 #ifdef __x86_64__
 #define IP(u) ((u)->uc_mcontext.gregs[REG_RIP])
@@ -195,18 +196,8 @@ static void on_fault(int sig, siginfo_t *info, void *context, unsigned layer)
 	if (load)
 		IP(load) = (__typeof__(IP(load)))(uintptr_t)pf_peek_failed;
 	else
-		pf_signal_pass_on(&(sig == SIGBUS ? &bus : &segv)->layer[layer], sig, info, context);
+		pf_signal_pass_on(sig == SIGBUS ? &bus : &segv, layer, sig, info, context);
 }
-
-#define HANDLER(number)                                                           \
-	static void on_fault_##number(int sig, siginfo_t *info, void *context)    \
-	{                                                                         \
-		on_fault(sig, info, context, number);                             \
-	}
-HANDLER(0)
-HANDLER(1)
-HANDLER(2)
-HANDLER(3)
 
 void pf_peek_take(void)
 {

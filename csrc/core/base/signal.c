@@ -17,39 +17,49 @@ static int is_plain(const struct sigaction *a)
 
 static int is_same(const struct sigaction *a, const struct sigaction *b)
 {
-	return (is_plain(a) && is_plain(b)) || a->sa_sigaction == b->sa_sigaction;
+	return a->sa_sigaction == b->sa_sigaction && !((a->sa_flags ^ b->sa_flags) & (int)SA_RESETHAND);
 }
 
 /* The layer whose handler an action has, or NULL. */
 static const struct pf_signal_layer *find(const struct pf_signal *s, const struct sigaction *a)
 {
-	for (const struct pf_signal_layer *l = s->layer; l < s->layer + PF_SIGNAL_LAYERS && l->handler; l++)
+	for (const struct pf_signal_layer *l = s->layer; l < s->layer + PF_SIGNAL_LAYERS; l++)
 		if (a->sa_flags & SA_SIGINFO && a->sa_sigaction == l->handler)
 			return l;
 	return NULL;
+}
+
+/* The layer in force, or NULL. *now: the action in force. */
+static const struct pf_signal_layer *current(const struct pf_signal *s, struct sigaction *now)
+{
+	return sigaction(s->number, NULL, now) == 0 ? find(s, now) : NULL;
 }
 
 int pf_signal_is_taken(const struct pf_signal *s)
 {
 	struct sigaction now;
 
-	return sigaction(s->number, NULL, &now) == 0 && find(s, &now);
-}
-
-static int has_layers(const struct pf_signal *s)
-{
-	return s->layer[1].handler != NULL;
+	return current(s, &now) != NULL;
 }
 
 /* The layer that may be installed over an action, or NULL. */
 static struct pf_signal_layer *choose(struct pf_signal *s, const struct sigaction *now)
 {
-	struct pf_signal_layer *l, *const end = s->layer + PF_SIGNAL_LAYERS;
-
-	for (l = s->layer; l < end && l->handler; l++)
+	for (struct pf_signal_layer *l = s->layer; l < s->layer + PF_SIGNAL_LAYERS; l++)
 		if (!l->used || is_same(&l->before, now))
 			return l;
-	return has_layers(s) || (s->left && !is_plain(now)) ? NULL : s->layer;
+	return NULL;
+}
+
+/* Replace the action `now`. Returns 0 if another thread has installed a different one meanwhile, which stays in force. */
+static int replace(const struct pf_signal *s, const struct sigaction *now, const struct sigaction *by)
+{
+	struct sigaction found;
+
+	if (sigaction(s->number, by, &found) < 0 || is_same(&found, now))
+		return 1;
+	sigaction(s->number, &found, NULL);
+	return 0;
 }
 
 static void install(struct pf_signal *s)
@@ -57,21 +67,22 @@ static void install(struct pf_signal *s)
 	struct sigaction now, ours;
 	struct pf_signal_layer *l;
 
-	if (sigaction(s->number, NULL, &now) < 0 || find(s, &now))
-		return;
-	l = choose(s, &now);
-	if (!l)
-		return;
-	l->before = ours = now;
-	l->used = 1;
-	if (s->flags) {
-		ours.sa_flags = s->flags;
-		sigemptyset(&ours.sa_mask);
-		sigaddset(&ours.sa_mask, s->block);
-	}
-	ours.sa_flags = (ours.sa_flags & ~(int)SA_RESETHAND) | SA_SIGINFO;
-	ours.sa_sigaction = l->handler;
-	sigaction(s->number, &ours, NULL);
+	do {
+		if (sigaction(s->number, NULL, &now) < 0 || find(s, &now))
+			return;
+		l = choose(s, &now);
+		if (!l)
+			return;
+		l->before = ours = now;
+		l->used = 1;
+		if (s->flags) {
+			ours.sa_flags = s->flags;
+			sigemptyset(&ours.sa_mask);
+			sigaddset(&ours.sa_mask, s->block);
+		}
+		ours.sa_flags = (ours.sa_flags & ~(int)SA_RESETHAND) | SA_SIGINFO;
+		ours.sa_sigaction = l->handler;
+	} while (!replace(s, &now, &ours));
 }
 
 void pf_signal_take(struct pf_signal *s)
@@ -82,8 +93,8 @@ void pf_signal_take(struct pf_signal *s)
 	if (s->generation != generation)
 		s->users = 0;
 	s->generation = generation;
-	if (s->users++ == 0 || has_layers(s))
-		install(s);
+	s->users++;
+	install(s);
 	pf_unlock(&lock);
 }
 
@@ -91,14 +102,16 @@ static void give_back(struct pf_signal *s)
 {
 	const struct sigaction ignore = {.sa_handler = SIG_IGN};
 	struct sigaction now;
-	const struct pf_signal_layer *l = sigaction(s->number, NULL, &now) == 0 ? find(s, &now) : NULL;
+	const struct pf_signal_layer *l = current(s, &now);
 
-	s->left = !l;
 	if (!l)
 		return;
-	if (s->discard)
-		sigaction(s->number, &ignore, NULL);
-	sigaction(s->number, &l->before, NULL);
+	if (s->discard) {
+		if (!replace(s, &now, &ignore))
+			return;
+		now = ignore;
+	}
+	replace(s, &now, &l->before);
 }
 
 void pf_signal_give(struct pf_signal *s, uint32_t generation)
@@ -112,15 +125,16 @@ void pf_signal_give(struct pf_signal *s, uint32_t generation)
 	pf_unlock(&lock);
 }
 
-/* A fault that the kernel reports. It cannot be ignored: the instruction would fault again for ever. */
+/* A fault that the kernel reports. It cannot be ignored: the instruction would fault again for ever. So the kernel does not. */
 static int is_fault(int sig, const siginfo_t *info)
 {
-	return info->si_code > 0 && (sig == SIGSEGV || sig == SIGBUS);
+	return info->si_code > 0 && sig != SIGURG;
 }
 
-void pf_signal_pass_on(const struct pf_signal_layer *layer, int sig, siginfo_t *info, void *context)
+void pf_signal_pass_on(struct pf_signal *s, unsigned layer, int sig, siginfo_t *info, void *context)
 {
-	const struct sigaction plain = {.sa_handler = SIG_DFL}, to = layer->before;
+	const struct sigaction plain = {.sa_handler = SIG_DFL}, to = s->layer[layer].before;
+	struct sigaction now;
 
 	if (is_plain(&to)) {
 		if ((to.sa_handler == SIG_IGN || sig == SIGURG) && !is_fault(sig, info)) /* SIGURG's default is to be ignored */
@@ -131,8 +145,10 @@ void pf_signal_pass_on(const struct pf_signal_layer *layer, int sig, siginfo_t *
 			raise(sig);
 		return;
 	}
-	if (to.sa_flags & (int)SA_RESETHAND)
-		sigaction(sig, &plain, NULL);
+	/* Ours stays in force, since signals of ours may follow. If a later handler has passed the signal on to ours, the kernel
+	 * would not have reset this one. */
+	if (to.sa_flags & (int)SA_RESETHAND && current(s, &now) == s->layer + layer)
+		s->layer[layer].before = plain;
 	/* Handlers without SA_SIGINFO get the same three arguments from the kernel, and some use them. */
 	to.sa_sigaction(sig, info, context);
 }

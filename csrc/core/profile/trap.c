@@ -59,11 +59,15 @@ static struct pf_sampler *hold(struct slot *slot)
 
 /* --- the signal ----------------------------------------------------------------------------------------------------- */
 
-static void on_signal(int sig, siginfo_t *info, void *context);
+static void on_signal(int sig, siginfo_t *info, void *context, unsigned layer);
+PF_SIGNAL_HANDLERS(on_signal)
 
 /* The handler blocks SIGINT: the interpreter's handler of SIGINT sets a hook, and our handler may set one too. */
-static struct pf_signal trap = {
-	.number = SIGTRAP, .layer = {{.handler = on_signal}}, .discard = 1, .flags = SA_RESTART | SA_ONSTACK, .block = SIGINT};
+static struct pf_signal trap = {.number = SIGTRAP,
+				.discard = 1,
+				.flags = SA_RESTART | SA_ONSTACK,
+				.block = SIGINT,
+				.layer = PF_SIGNAL_LAYERS_OF(on_signal)};
 
 /* The state of a thread while it is sampled. */
 static PF_THREAD_LOCAL struct here {
@@ -89,7 +93,7 @@ static int is_by_descriptor(const siginfo_t *info)
 }
 
 /* Was it sent by the event of a sampler, running or stopped? */
-static int is_ours(const siginfo_t *info)
+static int is_ours(const siginfo_t *info, unsigned layer)
 {
 	struct perf_siginfo p;
 	int ours = 0;
@@ -108,7 +112,7 @@ static int is_ours(const siginfo_t *info)
 		let_go(&slots[i]);
 	}
 	/* A late signal of a stopped sampler would end the process. If the program has no handler, it cannot want the signal. */
-	return ours || trap.layer->before.sa_handler == SIG_DFL;
+	return ours || trap.layer[layer].before.sa_handler == SIG_DFL;
 }
 
 /* One signal serves all samplers of the thread. First each of them notes which records are of the interrupted code, so that none
@@ -139,18 +143,18 @@ static void take_samples(const void *context)
 		}
 }
 
-static void on_signal(int sig, siginfo_t *info, void *context)
+static void on_signal(int sig, siginfo_t *info, void *context, unsigned layer)
 {
 	const int saved = errno;
 
-	if (is_ours(info)) {
+	if (is_ours(info, layer)) {
 		if (!here.busy && !pf_signal_stack_is_small(context)) {
 			here.busy = 1;
 			take_samples(context);
 			here.busy = 0;
 		}
 	} else {
-		pf_signal_pass_on(trap.layer, sig, info, context); /* may not return */
+		pf_signal_pass_on(&trap, layer, sig, info, context); /* may not return */
 	}
 	errno = saved;
 }
@@ -190,14 +194,6 @@ static void give_thread(void)
 
 /* --- start and stop ------------------------------------------------------------------------------------------------- */
 
-/* A filter of system calls may refuse our handler. The default action would end the process. */
-static int is_handled(void)
-{
-	struct sigaction now;
-
-	return sigaction(SIGTRAP, NULL, &now) == 0 && now.sa_handler != SIG_DFL;
-}
-
 int pf_trap_add(struct pf_sampler *s)
 {
 	const unsigned now = pf_fork_generation();
@@ -217,7 +213,9 @@ int pf_trap_add(struct pf_sampler *s)
 		for (int n = atomic_load(&used); n <= i && !atomic_compare_exchange_weak(&used, &n, i + 1);)
 			;
 		atomic_store(&slots[i].generation, now); /* last: until then the slot may have the parent's sampler */
-		if (is_handled())
+		/* A filter of system calls may refuse our handler. Another action could not handle the signal, and SIG_DFL ends the
+		 * process. */
+		if (pf_signal_is_taken(&trap))
 			return 0;
 		pf_trap_remove(s);
 		return -EPERM;

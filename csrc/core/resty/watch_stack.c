@@ -23,9 +23,10 @@ enum { IDLE, ASKED, LOOKING }; /* values of `asked` */
 static _Atomic(struct pf_watch *) watcher; /* the one of this process */
 static PF_THREAD_LOCAL const struct pf_watch *watches_me; /* set in the worker's thread */
 
-static void on_signal(int sig, siginfo_t *info, void *context);
+static void on_signal(int sig, siginfo_t *info, void *context, unsigned layer);
+PF_SIGNAL_HANDLERS(on_signal)
 
-static struct pf_signal urgent = {.number = SIGURG, .layer = {{.handler = on_signal}}, .flags = SA_RESTART | SA_ONSTACK};
+static struct pf_signal urgent = {.number = SIGURG, .flags = SA_RESTART | SA_ONSTACK, .layer = PF_SIGNAL_LAYERS_OF(on_signal)};
 
 struct collector {
 	struct pf_blocked *b;
@@ -62,14 +63,14 @@ static void unwind(const struct pf_watch *w, const struct pf_registers *r, const
 }
 
 /* Runs in the worker's thread. */
-static void on_signal(int sig, siginfo_t *info, void *context)
+static void on_signal(int sig, siginfo_t *info, void *context, unsigned layer)
 {
 	struct pf_watch *w = atomic_load(&watcher);
 	struct pf_registers r;
 	int before = errno, asked = ASKED;
 
 	if (!w || info->si_code != SI_TKILL || info->si_pid != getpid() || !atomic_exchange(&w->sent, 0)) {
-		pf_signal_pass_on(urgent.layer, sig, info, context);
+		pf_signal_pass_on(&urgent, layer, sig, info, context);
 		return;
 	}
 	if (!atomic_compare_exchange_strong(&w->asked, &asked, LOOKING))

@@ -1,0 +1,119 @@
+-- The story: a program installed and restored handlers of the profiler's signals, in an order of its own, while profiles began
+-- and ended.
+-- - Its handler of SIGTRAP was lost if the program kept our action and restored it later.
+-- - If it had installed a handler of SIGTRAP during an earlier profile, that handler got the signals of the next one.
+-- - A handler of SIGSEGV that was to run once (SA_RESETHAND) removed a later one, which had passed the signal on. Such a handler
+--   of SIGTRAP removed ours, and the next sample ended the program.
+-- - An action that another thread installed while a profile began or ended was lost.
+local core = require "perf.core"
+local kit = require "testkit"
+local perf = require "perf"
+local profiling = require "spec.support.profiling"
+local util = require "spec.support.util"
+
+local SEGV, TRAP = 11, 5
+
+local function profiler()
+  local p = assert(perf.profiler { event = "page-faults:u", period = 1 })
+  assert(p:start())
+  return p
+end
+
+local function stop(p)
+  local line = profiling.next_line()
+  kit.touch_pages(64)
+  profiling.check(assert, assert(p:stop()), 64, line)
+end
+
+describe("a program's handlers of SIGTRAP", function()
+  before_each(function() requires { perf_open = true, paranoid = 2 } end)
+
+  it("get their signals after the program has kept our action and restored it", function()
+    local said = util.in_child(function()
+      kit.link_handler(1, TRAP)
+      local p = profiler()
+      kit.link_handler(2, TRAP) -- it keeps ours
+      p:stop()
+      kit.no_handler(TRAP)
+      p = profiler()
+      stop(p)
+      kit.unlink_handler(2, TRAP)
+      return (kit.signal_chain(TRAP))
+    end)
+    assert.equal("1", said)
+  end)
+
+  it("do not keep a profile from its samples", function()
+    local said = util.in_child(function()
+      kit.link_handler(1, TRAP)
+      local p = profiler()
+      kit.link_handler(2, TRAP)
+      p:stop()
+      p = profiler()
+      local chain = kit.signal_chain(TRAP)
+      stop(p)
+      return ("%s %s"):format(chain, (kit.signal_chain(TRAP)))
+    end)
+    assert.equal("21 21", said)
+  end)
+
+  it("run once if they are to, and the profile goes on", function()
+    local said = util.in_child(function()
+      kit.link_handler(1, TRAP, true)
+      local p = profiler()
+      local chain = kit.signal_chain(TRAP)
+      stop(p)
+      return ("%s %d"):format(chain, (kit.fork(function() kit.signal_chain(TRAP) end)))
+    end)
+    assert.equal(("1 %d"):format(-TRAP), said)
+  end)
+
+  it("stay if another thread installs them while a profile begins or ends", function()
+    requires { nosan = true } -- its library must be the first in LD_PRELOAD
+    util.with_tmpname(function(path)
+      util.write_file(path, [[
+        local kit, perf = require "testkit", require "perf"
+        local event = { event = "page-faults:u", period = 1 }
+        perf.profile(event, function() end)
+        local p = perf.profiler(event)
+        kit.link_in_race(1)
+        p:start()
+        io.write((kit.signal_chain(5)), " ")
+        kit.link_in_race(2)
+        p:stop()
+        io.write((kit.signal_chain(5)))
+      ]])
+      local preload = package.searchpath("testkit", package.cpath)
+      local output, status = util.shell(("LD_PRELOAD=%s %s %s"):format(preload, util.lua(), path))
+      assert.same({ "1 21", 0 }, { output, status })
+    end)
+  end)
+end)
+
+describe("a program's handlers of SIGSEGV", function()
+  it("stay when they pass a signal on to one that was to run once", function()
+    assert.same({ 0, "21 21" }, { kit.fork(function()
+      local at = kit.region "guarded"
+      kit.no_handler(SEGV)
+      kit.link_handler(1, SEGV, true)
+      core.peek_take()
+      kit.link_handler(2)
+      return ("%s %s"):format((kit.fault_chain(at)), (kit.fault_chain(at)))
+    end) })
+  end)
+
+  it("are not mixed up with SIG_IGN", function()
+    assert.same({ 0, "ignored" }, { kit.fork(function()
+      kit.no_handler(SEGV, true)
+      core.peek_take()
+      kit.link_handler(1) -- it keeps ours
+      core.peek_give()
+      kit.no_handler(SEGV)
+      core.peek_take()
+      core.peek_give()
+      kit.unlink_handler(1)
+      kit.kill(kit.getpid(), SEGV)
+      return "ignored"
+    end) })
+  end)
+end)
