@@ -220,12 +220,17 @@ static void thread_frames(struct pf_luajit_view *v, uint64_t base, uint64_t pc, 
 {
 	uint64_t cframe = v->cframe;
 	const int innermost_unknown = !pc && !lines;
-	uint64_t known_code = 0, known_pc = 0; /* a function that calls itself mostly does so on the same line: `known` */
-	uint32_t known = 0;
+	/* A function that calls itself mostly is the same value again, and does so by the same instruction. */
+	struct {
+		uint64_t value;           /* of the function f; 0: none */
+		uint64_t code, pc;        /* they have the line */
+		uint32_t line;
+		uint64_t called, caller;  /* a return address, and how far below the frame that returns there its caller's base is */
+	} known = {0};
+	struct pf_luajit_function f;
 	int first = 1;
 
 	for (unsigned i = 0; i < 2 * PF_UNWIND_DEEPEST && !pf_luajit_is_bottom(v, base); i++) {
-		struct pf_luajit_function f;
 		struct pf_luajit_lines line = {0, 0};
 		uint64_t frame[2], outer;
 		int error_frame;
@@ -235,9 +240,12 @@ static void thread_frames(struct pf_luajit_view *v, uint64_t base, uint64_t pc, 
 			return;
 		}
 		error_frame = pf_luajit_tag(frame[0]) == v->l->tag_thread; /* LuaJIT makes a frame without a function to report an error */
-		if (!error_frame && !pf_luajit_function(v, frame[0], &f)) {
-			pf_luajit_fail(v, PF_UNWIND_BROKEN);
-			return;
+		if (!error_frame && (!known.value || frame[0] != known.value)) {
+			if (!pf_luajit_function(v, frame[0], &f)) {
+				pf_luajit_fail(v, PF_UNWIND_BROKEN);
+				return;
+			}
+			known.value = frame[0];
 		}
 		if (error_frame || v->skip) {
 			v->skip = 0; /* the second frame of a vararg function has its variable arguments */
@@ -245,12 +253,12 @@ static void thread_frames(struct pf_luajit_view *v, uint64_t base, uint64_t pc, 
 			if (!f.id && !(first && lines)) {
 				if (!pf_luajit_holds(&f, pc))
 					pc = pf_luajit_replaced(v, pc);
-				if (pc != known_pc || f.code != known_code) {
-					known = pf_luajit_line(v, &f, pc);
-					known_pc = pc;
-					known_code = f.code;
+				if (pc != known.pc || f.code != known.code) {
+					known.line = pf_luajit_line(v, &f, pc);
+					known.pc = pc;
+					known.code = f.code;
 				}
-				line.first = line.last = known;
+				line.first = line.last = known.line;
 				if (first && innermost_unknown)
 					pf_luajit_fail(v, PF_UNWIND_NO_PC);
 			}
@@ -261,7 +269,11 @@ static void thread_frames(struct pf_luajit_view *v, uint64_t base, uint64_t pc, 
 		outer = base - (frame[1] & ~(uint64_t)PF_LINK_MASK_P);
 		if ((frame[1] & PF_LINK_MASK) == PF_LINK_LUA) {
 			pc = frame[1];
-			outer = pf_luajit_lua_caller(v, base, pc);
+			if (pc != known.called) {
+				known.called = pc;
+				known.caller = base - pf_luajit_lua_caller(v, base, pc);
+			}
+			outer = base - known.caller;
 		} else if ((frame[1] & PF_LINK_MASK_P) == PF_LINK_CONTINUATION) {
 			uint64_t continuation[2] = {0, 0};
 

@@ -25,19 +25,22 @@ struct call {
 
 int pf_puc_look_at_stack(struct pf_puc_unwinder *w, uint64_t address)
 {
-	const unsigned size = w->l->pointer;
+	const unsigned pointer = w->l->pointer;
 	const uint64_t stack_end = w->r ? w->r->stack_end : 0; /* a learner has no registers */
+	size_t n = PF_PUC_CHUNK * pointer;
 
-	if (stack_end && (address >= stack_end || stack_end - address < size))
+	if (stack_end && (address >= stack_end || stack_end - address < pointer))
 		return -1;
+	if (stack_end && stack_end - address < n)
+		n = (size_t)(stack_end - address);
 	w->words_at = address;
-	w->words = PF_PUC_CHUNK;
-	if (stack_end && (stack_end - address) / size < w->words)
-		w->words = (unsigned)((stack_end - address) / size);
 	/* The last words of a stack are fewer. */
-	while (pf_puc_copy(w, w->bytes, address, w->words * size) < 0)
-		if ((w->words /= 2) == 0)
+	while (pf_puc_copy(w, w->bytes, address, n) < 0)
+		if ((n /= 2) < pointer) {
+			w->words_size = 0;
 			return -1;
+		}
+	w->words_size = (unsigned)n & ~(pointer - 1);
 	return 0;
 }
 
@@ -47,7 +50,7 @@ static inline int may_be_object(const struct pf_puc_unwinder *w, uint64_t x)
 {
 	if (x >= w->r->sp && x < w->r->stack_end)
 		return 0;
-	return x % w->l->pointer == 0 && pf_may_be_thread(w->global, w->r->sp, x);
+	return (x & (w->l->pointer - 1u)) == 0 && pf_may_be_thread(w->global, w->r->sp, x);
 }
 
 /* Why an object at an address cannot be read: its memory cannot be read, or what was taken for its address is none. */
@@ -175,14 +178,19 @@ static int lua_place(struct pf_puc_unwinder *w, const struct pf_puc_thread *t, s
 
 /* --- threads -------------------------------------------------------------------------------------------------------- */
 
-/* Is x, which may be one, a thread of our state that is in a call and uses some of the C stack above an address? */
+/* Does the object x have our global state, as a thread has? */
+static inline int has_global(const struct pf_puc_unwinder *w, uint64_t x)
+{
+	return pf_puc_pointer_at(w, x + w->l->thread.global) == w->global;
+}
+
+/* Is x, which has our global state, a thread that is in a call and uses some of the C stack above an address? */
 static int is_active(struct pf_puc_unwinder *w, uint64_t x, uint64_t above, struct pf_puc_thread *t)
 {
 	const struct pf_puc_layout *l = w->l;
 	struct call c;
 
-	if (pf_puc_pointer_at(w, x + l->thread.global) != w->global ||
-	    pf_puc_byte_at(w, x + l->thread.type) != l->thread.is_thread)
+	if (pf_puc_byte_at(w, x + l->thread.type) != l->thread.is_thread)
 		return 0;
 	t->at = x;
 	t->error = pf_puc_pointer_at(w, x + l->thread.error);
@@ -206,35 +214,40 @@ static inline int consider(struct pf_puc_unwinder *w, uint64_t x, uint64_t above
 {
 	struct pf_puc_thread t;
 
-	if (x == best->at || !may_be_object(w, x) || !is_active(w, x, above, &t) || (best->at && t.error >= best->error))
+	if (x == best->at || !may_be_object(w, x) || !has_global(w, x) || !is_active(w, x, above, &t) || (best->at && t.error >= best->error))
 		return 0;
 	*best = t;
 	return 1;
 }
 
-/* Look for a thread in the words of the C stack from an address on. */
+static uint64_t lower(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Look for a thread in the words of the C stack from an address on. If t has resumed a thread, that one's words lie below t's
+ * lua_longjmp. */
 static void scan(struct pf_puc_unwinder *w, uint64_t from, unsigned most, struct pf_puc_thread *best)
 {
-	uint64_t v, before = 0;
+	const unsigned size = w->l->pointer;
+	uint64_t at = from, end = from + (uint64_t)most * size, before = 0, stop;
 
-	for (unsigned i = 0; i < most; i++) {
-		const uint64_t at = from + (uint64_t)i * w->l->pointer;
+	if (best->at)
+		end = lower(end, best->error);
+	while ((stop = pf_puc_stack_words(w, at, end)) != at)
+		for (; at < stop; at += size) {
+			const uint64_t v = pf_puc_word(w, w->bytes, (unsigned)(at - w->words_at));
 
-		/* If t has resumed a thread, that one's words lie below t's lua_longjmp. */
-		if (best->at && at >= best->error)
-			return;
-		if (pf_puc_stack_word(w, at, &v) < 0)
-			return;
-		if (v == before)
-			continue;
-		before = v;
-		if (consider(w, v, from, best)) {
+			if (v == before)
+				continue;
+			before = v;
+			if (!consider(w, v, from, best))
+				continue;
 			if (best->in_lua)
 				return;
-			if (most > i + MORE_WORDS)
-				most = i + MORE_WORDS;
+			end = lower(end, lower(at + (uint64_t)MORE_WORDS * size, best->error));
+			stop = lower(stop, end);
 		}
-	}
 }
 
 /* The running thread; at = 0 if there is none. */

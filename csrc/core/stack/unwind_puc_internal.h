@@ -22,7 +22,7 @@ struct pf_puc_unwinder {
 	int collects; /* the thread collects garbage */
 	/* Some words of the C stack. */
 	uint64_t words_at;
-	unsigned words;
+	unsigned words_size; /* bytes */
 	uint8_t bytes[PF_PUC_CHUNK * 8];
 	/* The prototype of the last Lua function, and its name: functions call themselves, and others of their chunk. */
 	uint64_t proto_at, source, source_text;
@@ -89,12 +89,22 @@ int pf_puc_look_at_stack(struct pf_puc_unwinder *w, uint64_t address);
 /* A word of the C stack. Returns 0 or -EFAULT. */
 static inline int pf_puc_stack_word(struct pf_puc_unwinder *w, uint64_t address, uint64_t *v)
 {
-	const uint64_t at = address - w->words_at, end = (uint64_t)w->words * w->l->pointer;
+	const uint64_t at = address - w->words_at;
 
-	if ((at >= end || at + w->l->pointer > end) && pf_puc_look_at_stack(w, address) < 0) /* a damaged address need not be aligned */
+	/* A damaged address need not be aligned. */
+	if ((at >= w->words_size || w->words_size - at < w->l->pointer) && pf_puc_look_at_stack(w, address) < 0)
 		return -1;
 	*v = pf_puc_word(w, w->bytes, (unsigned)(address - w->words_at));
 	return 0;
+}
+
+/* Look at the words of the C stack from an address on, as many as w->bytes has room for, or up to `end`. Returns where they end; the
+ * address itself if there are none, or they cannot be read. */
+static inline uint64_t pf_puc_stack_words(struct pf_puc_unwinder *w, uint64_t address, uint64_t end)
+{
+	if (address + w->l->pointer > end || pf_puc_look_at_stack(w, address) < 0)
+		return address;
+	return address + (w->words_size < end - address ? w->words_size : (end - address) & ~(uint64_t)(w->l->pointer - 1u));
 }
 
 /* Does the thread collect garbage for its innermost function? c_function: its code if that is a C function, else 0 */

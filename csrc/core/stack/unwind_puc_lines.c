@@ -148,19 +148,16 @@ static int is_collector(const struct pf_puc_unwinder *w, uint64_t address)
  * the one of a function that calls no other in a register.) A search for it takes a tenth of the time that the frames take. */
 static int may_collect(struct pf_puc_unwinder *w, const struct pf_puc_thread *t)
 {
-	const uint64_t bits = (UINT64_C(1) << 48) - 1;
-	uint64_t v;
+	const uint64_t bits = (UINT64_C(1) << 48) - 1, most = w->r->sp + (uint64_t)COLLECTOR_WORDS * w->l->pointer;
+	const uint64_t end = most < t->error ? most : t->error;
+	uint64_t at = w->r->sp, stop;
 
 	if (is_collector(w, w->r->ip) || (w->r->n == PF_ARM64_REGISTERS && is_collector(w, w->r->general[PF_ARM64_LINK] & bits)))
 		return 1;
-	for (unsigned i = 0; i < COLLECTOR_WORDS; i++) {
-		const uint64_t at = w->r->sp + (uint64_t)i * w->l->pointer;
-
-		if (at >= t->error || pf_puc_stack_word(w, at, &v) < 0)
-			return 0;
-		if (is_collector(w, v & bits))
-			return 1;
-	}
+	while ((stop = pf_puc_stack_words(w, at, end)) != at)
+		for (; at < stop; at += w->l->pointer)
+			if (is_collector(w, pf_puc_word(w, w->bytes, (unsigned)(at - w->words_at)) & bits))
+				return 1;
 	return 0;
 }
 
