@@ -238,24 +238,23 @@ static unsigned calls_in(const struct pf_luajit_view *v, const struct pf_luajit_
 	return n;
 }
 
-/* Does the trace call C functions by the FFI more than n times between the snapshots? */
-static int calls_more(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s,
-		      const struct pf_snapshot *next, unsigned n)
+/* How often does the trace call C functions by the FFI between the snapshots? */
+static unsigned ffi_calls(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s, const struct pf_snapshot *next)
 {
 	enum { FFI_CALL = 18 /* from the opcode of an empty table */, READ_AT_ONCE = 64 };
 	const uint32_t end = next->ref > s->ref ? next->ref : (uint32_t)((t->snapshots - t->ir) / PF_TRACE_IR_SIZE);
 	uint64_t words[READ_AT_ONCE];
+	unsigned n = 0;
 
 	for (uint32_t i = 0; v->l->ir_table && i < PF_TRACE_WALK_MOST && s->ref + i < end; i++) {
 		const uint32_t at = s->ref + i, left = end - at;
 		const size_t size = (left < READ_AT_ONCE ? left : READ_AT_ONCE) * sizeof *words;
 
 		if (i % READ_AT_ONCE == 0 && !pf_luajit_read(v, words, t->ir + (uint64_t)at * PF_TRACE_IR_SIZE, size))
-			return 0;
-		if (pf_trace_ir_op(words[i % READ_AT_ONCE]) == (unsigned)v->l->ir_table + FFI_CALL && !n--)
-			return 1;
+			break;
+		n += pf_trace_ir_op(words[i % READ_AT_ONCE]) == (unsigned)v->l->ir_table + FFI_CALL;
 	}
-	return 0;
+	return n;
 }
 
 /* At a snapshot the code may be in functions that it has entered since it was at `base`. How many calls do these have, up to
@@ -283,21 +282,34 @@ static unsigned calls_since_entry(const struct pf_luajit_view *v, const struct p
 	return n;
 }
 
+/* The calls between two snapshots, which all loops have in common. */
+struct calls {
+	int counted;
+	unsigned made, entered; /* by the FFI; in the bytecode of functions that the code has entered */
+};
+
 /* The compiler may know the condition of a loop without an index, so that the code goes round it without an exit. Do more calls
  * lie between the snapshots than on the shortest way? */
 static int calls_in_rounds(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f,
 			   const struct pf_snapshot *s, const struct pf_snapshot *next, uint64_t from, uint64_t to,
-			   uint64_t begin, uint64_t end)
+			   uint64_t begin, uint64_t end, struct calls *calls)
 {
-	unsigned calls;
+	unsigned n;
 
+	if (!calls->counted) {
+		calls->counted = 1;
+		calls->made = ffi_calls(v, t, s, next);
+		calls->entered = calls->made ? calls_since_entry(v, t, next, s->base) : 0;
+	}
+	if (calls->made <= calls->entered)
+		return 0;
 	if (from <= to)
-		calls = calls_in(v, f, from, to);
+		n = calls_in(v, f, from, to);
 	else if (from < end)
-		calls = calls_in(v, f, from, end) + calls_in(v, f, begin, to);
+		n = calls_in(v, f, from, end) + calls_in(v, f, begin, to);
 	else
-		calls = calls_in(v, f, from, UINT64_MAX) + calls_in(v, f, f->code + PF_LUAJIT_INSTRUCTION, to);
-	return calls_more(v, t, s, next, calls + calls_since_entry(v, t, next, s->base));
+		n = calls_in(v, f, from, UINT64_MAX) + calls_in(v, f, f->code + PF_LUAJIT_INSTRUCTION, to);
+	return calls->made > calls->entered + n;
 }
 
 int pf_trace_goes_round(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, const struct pf_snapshot *s,
@@ -306,6 +318,7 @@ int pf_trace_goes_round(const struct pf_luajit_view *v, const struct pf_trace *t
 	enum { FIRST_NUMERIC = 9, LAST_NUMERIC = 7 }; /* opcodes, before that of a jump */
 	struct pf_trace_window codes = {.n = 0};
 	const int starts_at_comparison = pf_trace_begins_with_comparison(v, t, s);
+	struct calls calls = {.counted = 0};
 	int any = 0, around_both = 0;
 
 	for (uint64_t at = to, i = 0; i < PF_TRACE_WALK_MOST && pf_luajit_holds(f, at + PF_LUAJIT_INSTRUCTION); i++, at += PF_LUAJIT_INSTRUCTION) {
@@ -329,7 +342,7 @@ int pf_trace_goes_round(const struct pf_luajit_view *v, const struct pf_trace *t
 				loop.step = number_in_slot(v, t, next, loop.slot + STEP);
 			loop.step.known = loop.step.known && loop.step.of == NOTHING;
 			rounds = rounds_of(v, t, f, s, next, to, &loop, inside);
-		} else if (s->pc != to && calls_in_rounds(v, t, f, s, next, from, to, begin, end)) {
+		} else if (s->pc != to && calls_in_rounds(v, t, f, s, next, from, to, begin, end, &calls)) {
 			rounds = 2;
 		} else if (!inside && op == v->l->op_jump) {
 			/* The code has entered the loop. It may have jumped over the instruction, and come to it in another round. */
