@@ -4,6 +4,7 @@
 -- `requires`. It returns nil if the need is met, or else the need's name for the summary. Answers are kept, since a machine does
 -- not change during a run.
 local kit = require "testkit"
+local sysctl = require "spec.support.sysctl"
 
 local needs = {}
 
@@ -100,17 +101,11 @@ end)
 -- For pages that show the output of a machine without counters.
 probes.nopmu = flag("a machine without a PMU", function() return probes.pmu(true) ~= nil end)
 
--- Calls a probe of an ordinary user while no suite of root beside this one has changed perf_event_paranoid: such a suite holds a
--- lock on the file (sysctl.lua).
+-- A probe of an ordinary user runs while no suite of root beside this one has changed perf_event_paranoid.
 local function undisturbed(probe)
   return function(value)
     if needs.is_root() then return probe(value) end
-    local pipe = io.popen("exec 2>/dev/null 9</proc/sys/kernel/perf_event_paranoid; flock -s 9; "
-      .. "while echo; do sleep 0.02; done")
-    pipe:read "*l"
-    local missing = probe(value)
-    pipe:close()
-    return missing
+    return sysctl("perf_event_paranoid", nil, probe, value)
   end
 end
 

@@ -191,11 +191,12 @@ describe("the kernel's record", function()
   end)
 
   it("throttle and unthrottle", function()
-    -- The limit of the machine: 10,000 samples a second during this spec.
+    -- During this spec the limit of the machine is 20,000 samples a second, which no other spec exceeds that does not lock the
+    -- sysctl: our own rate for clocks is 20,000 at most.
     requires { root = true, nosan = true, cmd = "flock" }
-    local ev = open { event = "cpu-clock", sample_period = 20000, sample_id_all = true, sample_type = { "tid", "time", "id",
+    local ev = open { event = "cpu-clock", sample_period = 10000, sample_id_all = true, sample_type = { "tid", "time", "id",
       "stream_id" } }
-    local list = sysctl("perf_event_max_sample_rate", 10000, records_of, ev, kit.spin, 30000000)
+    local list = sysctl("perf_event_max_sample_rate", 20000, records_of, ev, kit.spin, 30000000)
     local throttle, unthrottle = of_type(list, "throttle"), of_type(list, "unthrottle")
     assert.is_truthy(#throttle > 0 and #unthrottle > 0)
     assert.is_truthy(#throttle - #unthrottle <= 1 and #throttle >= #unthrottle)
