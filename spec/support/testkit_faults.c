@@ -331,6 +331,27 @@ static int kit_touch_below(lua_State *L)
     return 1;
 }
 
+static size_t pages_of_handler;
+
+static void touch_on_usr1(int sig)
+{
+    (void)sig;
+    tk_touch_pages(pages_of_handler);
+}
+
+/* touch_in_handler(n): n page faults in a handler of SIGUSR1 that runs on the alternate stack if there is one. */
+static int kit_touch_in_handler(lua_State *L)
+{
+    const struct sigaction action = { .sa_handler = touch_on_usr1, .sa_flags = SA_ONSTACK };
+    struct sigaction before;
+
+    pages_of_handler = tk_check_count(L, 1);
+    sigaction(SIGUSR1, &action, &before);
+    raise(SIGUSR1);
+    sigaction(SIGUSR1, &before, NULL);
+    return 0;
+}
+
 /* ask_below(address): the system call rt_sigaction, with such words above it */
 static int kit_ask_below(lua_State *L)
 {
@@ -392,7 +413,8 @@ static const luaL_Reg functions[] = {
     { "signal_frame", kit_signal_frame }, { "link_handler", kit_link_handler }, { "unlink_handler", kit_unlink_handler },
     { "fault_chain", kit_fault_chain }, { "signal_chain", kit_signal_chain },
     { "link_in_race", kit_link_in_race },
-    { "touch_below", kit_touch_below }, { "ask_below", kit_ask_below },
+    { "touch_below", kit_touch_below }, { "touch_in_handler", kit_touch_in_handler },
+    { "ask_below", kit_ask_below },
     { "syscalls_above", kit_syscalls_above },
     { NULL, NULL },
 };

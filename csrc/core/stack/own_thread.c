@@ -11,6 +11,42 @@
 
 /* --- registers ------------------------------------------------------------------------------------------------------ */
 
+#if (defined __x86_64__ || defined __aarch64__) && !defined __ILP32__
+enum { FRAME_ALIGNED = 16 };
+
+static uint64_t sp_of(const ucontext_t *u)
+{
+#ifdef __x86_64__
+	return (uint64_t)u->uc_mcontext.gregs[REG_RSP];
+#else
+	return u->uc_mcontext.sp;
+#endif
+}
+
+static int is_on(const stack_t *s, uint64_t sp)
+{
+	return !(s->ss_flags & SS_DISABLE) && sp - (uintptr_t)s->ss_sp < s->ss_size;
+}
+
+/* If the signal has interrupted a handler of the program on the alternate stack: the context that the first handler there has
+ * interrupted. The kernel has saved it at the end of that stack. */
+static const ucontext_t *__attribute__((no_sanitize("address"))) below_handlers(const ucontext_t *u)
+{
+	const stack_t *const s = &u->uc_stack;
+	const uint64_t sp = sp_of(u), end = (uintptr_t)s->ss_sp + s->ss_size;
+
+	if (!is_on(s, sp))
+		return u;
+	for (uint64_t at = (end - sizeof *u) & ~(uint64_t)(FRAME_ALIGNED - 1); at > sp; at -= FRAME_ALIGNED) {
+		const ucontext_t *const first = (const ucontext_t *)(uintptr_t)at;
+
+		if (first->uc_stack.ss_sp == s->ss_sp && first->uc_stack.ss_size == s->ss_size && !is_on(s, sp_of(first)))
+			return first;
+	}
+	return u;
+}
+#endif
+
 #if defined __x86_64__ && !defined __ILP32__
 static const int order[] = {REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP,
 			    REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
@@ -22,7 +58,7 @@ int pf_own_registers_known(void)
 
 void pf_own_registers(const void *context, struct pf_registers *r)
 {
-	const ucontext_t *u = context;
+	const ucontext_t *u = below_handlers(context);
 
 	r->ip = (uint64_t)u->uc_mcontext.gregs[REG_RIP];
 	r->sp = (uint64_t)u->uc_mcontext.gregs[REG_RSP];
@@ -42,7 +78,7 @@ int pf_own_registers_known(void)
 
 void pf_own_registers(const void *context, struct pf_registers *r)
 {
-	const ucontext_t *u = context;
+	const ucontext_t *u = below_handlers(context);
 
 	r->ip = u->uc_mcontext.pc;
 	r->sp = u->uc_mcontext.sp;

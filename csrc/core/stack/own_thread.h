@@ -12,7 +12,8 @@ void pf_own_stack_find(void);
 /* The end of the calling thread's stack, if pf_own_stack_find knows it and sp points into it; otherwise 0. */
 uint64_t pf_own_stack_end(uint64_t sp);
 
-/* The registers at the interruption, without stack_end. context: the handler's third argument. */
+/* The registers at the interruption, without stack_end. If a handler on the alternate stack was interrupted, those of the code
+ * that it has interrupted. context: the handler's third argument. */
 void pf_own_registers(const void *context, struct pf_registers *r);
 
 /* The registers of the function that calls this. */
