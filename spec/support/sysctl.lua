@@ -1,7 +1,7 @@
 --- Sets a sysctl of this machine during one call, or keeps its value.
 --
--- Another process of a suite may run at the same time, so a process that sets the value or depends on it holds a lock on the file.
--- A separate process restores the value, even if this one crashes.
+-- Another process of a suite may run at the same time, so a process that sets the value or depends on it holds a lock on the
+-- file. A separate process restores the value, even if this one crashes.
 local set = [[
 trap '' TERM INT HUP PIPE
 exec 9<%s && flock 9
