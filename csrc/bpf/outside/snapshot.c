@@ -338,12 +338,15 @@ static __always_inline int write_return(__u32 thread, const struct pf_switched_o
 	return 1;
 }
 
-/* Note that a thread leaves its CPU. Returns 0 if there is no room for that, or for its last return. */
+/* Note that a thread leaves its CPU. Returns 0 if there is no room for that, or for its last return; or if an ended thread that had its
+ * number is still in the map: only the collector may remove that one. */
 static __always_inline int leave(__u32 thread, __u64 now)
 {
 	const struct pf_switched_out *left = bpf_map_lookup_elem(&switches, &thread), out = {.time = now};
 
-	return (!left || !left->off || write_return(thread, left)) && !bpf_map_update_elem(&switches, &thread, &out, BPF_ANY);
+	if (left && (left->ended || (left->off && !write_return(thread, left))))
+		return 0;
+	return !bpf_map_update_elem(&switches, &thread, &out, BPF_ANY);
 }
 
 /* Note how long the thread that the CPU switches to was off its CPU. */
@@ -363,7 +366,7 @@ static __always_inline void end(__u32 thread)
 {
 	struct pf_switched_out *left = bpf_map_lookup_elem(&switches, &thread);
 
-	if (!left || write_return(thread, left))
+	if (!left || left->ended || write_return(thread, left))
 		return;
 	left->ended = 1;
 	count(PF_SNAPSHOT_ENDED, 1);
