@@ -13,7 +13,7 @@ end
 local NEEDS = { heap = true }
 local kept = {}
 
-row("perf.heap", { needs = NEEDS, run = take, codes = { mmap = "any", mremap = "any" }, survives = "process_vm_readv" })
+row("perf.heap", { needs = NEEDS, run = take, codes = { mmap = "any", mremap = "any" } })
 row("perf.heap (fork)", { needs = NEEDS, run = function()
   local h, message, code = perf.heap { fork = true }
   if not h then return nil, message, code end
@@ -21,7 +21,7 @@ row("perf.heap (fork)", { needs = NEEDS, run = function()
   ok, message, code = h:wait()
   if not ok then return nil, message, code end
   return h
-end, codes = { mmap = "any", mremap = "any", pread = "ECHILD" }, survives = "process_vm_readv waitpid kill mremap" })
+end, codes = { mmap = "any", mremap = "any", pread = "ECHILD" }, survives = "waitpid kill mremap" })
 method("Heap", taken, {
   wait = function(h) return h:wait() end,
   types = function(h) return h:types() end,

@@ -45,12 +45,12 @@ row("perf.profile (allocations)", { needs = { registers = true }, run = function
     for i = 1, 2000 do kept[i] = { i } end
     return kept
   end)
-end, codes = { mmap = "any" }, survives = "mmap open fstat read process_vm_readv" })
+end, codes = { mmap = "any" }, survives = "mmap open fstat read" })
 row("Profiler:snapshot (allocations)", { needs = { registers = true }, setup = function()
   local p = assert(perf.profiler { event = "alloc", period = 1 })
   assert(p:start())
   return p
-end, run = function(p) return p:snapshot() end, codes = { mmap = "any" }, survives = "open fstat read process_vm_readv mmap" })
+end, run = function(p) return p:snapshot() end, codes = { mmap = "any" }, survives = "open fstat read mmap" })
 row("perf.profiler (pid)", { needs = { ext = { "bpf", "outside" }, bpf = true }, slow = true, setup = function()
   return kit.start(function() end)
 end, run = function(child) return perf.profiler { event = "page-faults", pid = child:pid() } end,
@@ -65,7 +65,7 @@ method("Profiler", profiler, {
     local p = assert(perf.profiler { event = "heap", period = 1 })
     assert(p:start())
     return p
-  end, run = function(p) return p:live() end, codes = { mmap = "any" }, survives = "open fstat read process_vm_readv mmap" },
+  end, run = function(p) return p:live() end, codes = { mmap = "any" }, survives = "open fstat read mmap" },
   stop = { setup = started, run = function(p) return p:stop() end, again = false },
 })
 

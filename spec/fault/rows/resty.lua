@@ -68,7 +68,7 @@ end }
 -- As for Profiler:live: without these calls some names are missing.
 list.live_heap = { setup = starts { events = "page-faults:u", heap = 4096 }, needs = { lua = "luajit", registers = true },
   codes = { mmap = "any" },
-  survives = serves .. " open fstat process_vm_readv mmap", run = function(h)
+  survives = serves .. " open fstat mmap", run = function(h)
     return h:run(h.perf.content, function() return "served" end), h:run(h.perf.live_heap)
   end }
 list.blocked = { setup = watched, survives = serves .. " open pread", run = function(h)
