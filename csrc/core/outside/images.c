@@ -9,6 +9,7 @@
 #include "core/outside/collector.h"
 #include "core/outside/maps.h"
 
+enum { MOST_ENDED = 64 };
 static const uint64_t FIRST_PAUSE = 1000000, LONGEST_PAUSE = UINT64_C(64) * 1000000000;
 
 static size_t length(const char *line)
@@ -164,6 +165,20 @@ static void look_again(struct pf_collector *c, struct pf_target *t)
 		pf_images_keep(c, t, maps);
 }
 
+/* The image of code in no file. Most of it has no name, and none has one when its process has ended. So when many images belong to
+ * processes that have ended, further processes share one image, without places in it. */
+static unsigned image_of_process(struct pf_collector *c, struct pf_target *t, uint64_t *address)
+{
+	if (!t->image && c->images_ended < MOST_ENDED)
+		t->image = new_image(c, t->pid, t->maps, strlen(t->maps), NULL);
+	if (t->image)
+		return t->image;
+	*address = 0;
+	if (!c->image_of_all)
+		c->image_of_all = new_image(c, 0, "", 0, NULL);
+	return c->image_of_all;
+}
+
 unsigned pf_image_at(struct pf_collector *c, struct pf_target *t, uint64_t *address)
 {
 	struct pf_mapped *m = mapped_at(t, *address);
@@ -180,9 +195,7 @@ unsigned pf_image_at(struct pf_collector *c, struct pf_target *t, uint64_t *addr
 		*address += m->image ? c->images[m->image - 1].offset - m->from : 0;
 		return m->image;
 	}
-	if (!t->image)
-		t->image = new_image(c, t->pid, t->maps, strlen(t->maps), NULL);
-	return t->image;
+	return image_of_process(c, t, address);
 }
 
 /* Another process that has mapped the file of an image; NULL if there is none. */
@@ -205,6 +218,7 @@ void pf_images_forget(struct pf_collector *c, struct pf_target *t)
 	if (t->image) {
 		free(c->images[t->image - 1].maps);
 		c->images[t->image - 1].maps = NULL;
+		c->images_ended++;
 	}
 	for (unsigned i = 0; i < c->images_n; i++) {
 		struct pf_image *image = &c->images[i];

@@ -1,5 +1,6 @@
 -- The story: a profile kept the text of /proc/PID/maps of each process that it had ever seen, and once for each of them the C
--- functions and the names of chunks. Beside a server that starts a script for each request it grew without end.
+-- functions and the names of chunks. Beside a server that starts a script for each request it grew without end. A later story: with
+-- native frames it kept two stacks for each process that had run code in no file, such as the kernel's code for clocks.
 -- Twice: processes that execute a program have its functions at other addresses each time; forked ones have their parent's.
 local core = require "perf.core"
 local host = require "perf.kernel.host"
@@ -72,5 +73,42 @@ describe("a profile of many processes that end keeps no more than of a few", fun
     check(profile(function()
       for _ = 1, CHILDREN do kit.fork(function() kit.syscalls(15) end) end
     end))
+  end)
+
+  it("if each runs code in no file", function()
+    local clock = "syscalls:sys_enter_clock_gettime"
+    outside.requires { tracepoint = clock }
+    local ROUND, ENDED = 80, 64 -- children; images of processes that have ended, after which no more are kept
+    util.with_directory(function(dir)
+      local child = assert(kit.start(function()
+        for round = 1, 2 do
+          while not io.open(dir .. "/" .. round) do kit.sleeps(1, 1e7) end
+          for _ = 1, ROUND do kit.fork(os.clock) end
+        end
+      end))
+      local p = assert(perf.profiler { pid = child:pid(), event = clock, native = true })
+      assert(p:start())
+      child:go()
+      local function run(round)
+        local now, processes, ended
+        util.write_file(dir .. "/" .. round, "")
+        repeat
+          core.watch({}, 0.01)
+          now, processes, ended = p.sampler:snapshot(), 0, 0
+          for _, image in ipairs(now.images) do
+            processes = processes + (image.file and 0 or 1)
+            ended = ended + (image.maps == "" and 1 or 0)
+          end
+        until tonumber(now.samples) >= round * ROUND and (ended >= ENDED or processes == 0) -- 0: this kernel has no such code
+        return kept(now)
+      end
+      local some, all = run(1), run(2)
+      assert.equal(0, (child:wait()))
+      local prof = assert(p:stop())
+      p:close()
+      for what, n in pairs(all) do
+        assert.is_true(n <= some[what] + 20, ("%s: %d, then %d\n%s"):format(what, some[what], n, profiling.text(prof)))
+      end
+    end)
   end)
 end)
