@@ -107,6 +107,7 @@ struct scratch {
 	__u64 putting;             /* objects are copied, not added to the key */
 	__u64 generation;          /* of the keys of this sample */
 	__u64 path;                /* with `key`, the key of the stack so far */
+	__u64 foreign, foreign_pid; /* the last foreign process with an event on this CPU: its program, its number */
 	__u64 urgent;              /* the reader needs the memory of the process: what runs is not known yet, or compiled */
 	__u64 certain;             /* the stack's key has all that decides which stack it is */
 	__u64 vmstate, searched;   /* searched: the thread was found on the C stack, where others may be too */

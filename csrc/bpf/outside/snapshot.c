@@ -1,44 +1,10 @@
 /* BPF programs that run at each sample of a thread, and copy what the unwinder needs of it into a ring: see core/outside/snapshot.h.
  * They need Linux 5.17 (bpf_loop). They read the memory of the profiled program, which may hold anything. */
 #include "bpf/outside/luajit.h"
+#include "bpf/outside/processes.h"
 #include "bpf/outside/puc.h"
 
 char _license[] SEC("license") = "GPL";
-
-/* The fields of the kernel's structures that are used; the loader finds their places. */
-struct ns_common {
-	unsigned int inum;
-} __attribute__((preserve_access_index));
-
-struct pid_namespace {
-	struct ns_common ns;
-} __attribute__((preserve_access_index));
-
-struct upid {
-	int nr;
-	struct pid_namespace *ns;
-} __attribute__((preserve_access_index));
-
-struct pid {
-	unsigned int level;
-	struct upid numbers[1];
-} __attribute__((preserve_access_index));
-
-struct mm_struct {
-	unsigned long start_stack;
-} __attribute__((preserve_access_index));
-
-struct task_struct {
-	struct task_struct *real_parent, *group_leader;
-	struct pid *thread_pid;
-	struct mm_struct *mm;
-	int pid;
-	__u64 self_exec_id, start_time;
-} __attribute__((preserve_access_index));
-
-struct vm_area_struct {
-	unsigned long vm_end;
-} __attribute__((preserve_access_index));
 
 /* sched:sched_switch; the thread that leaves the CPU still runs. */
 struct sched_switch {
@@ -97,34 +63,6 @@ static __noinline void put_registers(struct pf_snapshot_head *s, struct task_str
 	s->general[14] = r.r14;
 	s->general[15] = r.r15;
 #endif
-}
-
-enum { FIRST_NAMESPACE = 0xeffffffc /* the kernel's PROC_PID_INIT_INO */, MOST_NAMESPACES = 32 /* the kernel nests as many */ };
-
-/* The number of a task in the collector's pid namespace; 0 if it has none. */
-static __always_inline __u32 pid_of(struct task_struct *task)
-{
-	const struct upid *numbers;
-	struct pid *pid;
-	__u32 level;
-
-	if (layout.namespace_inode == FIRST_NAMESPACE)
-		return task->pid;
-	pid = task->thread_pid;
-	level = pid->level;
-	numbers = pid->numbers;
-	for (__u32 i = 0; i < MOST_NAMESPACES && i <= level; i++) {
-		struct pid_namespace *in;
-		__u32 inode = 0;
-		int n = 0;
-
-		bpf_probe_read_kernel(&in, sizeof in, &numbers[i].ns);
-		bpf_probe_read_kernel(&inode, sizeof inode, &in->ns.inum);
-		bpf_probe_read_kernel(&n, sizeof n, &numbers[i].nr);
-		if (inode == layout.namespace_inode)
-			return n;
-	}
-	return 0;
 }
 
 static long end_of(struct task_struct *task, struct vm_area_struct *mapping, void *end)
@@ -287,43 +225,6 @@ static __always_inline __u64 generation(void)
 	return v ? *v : 0;
 }
 
-/* A process has one start time, and each program that it executes another number. */
-enum { EXECS = 8 /* bits */ };
-
-static __always_inline __u64 program_of(struct task_struct *leader)
-{
-	return leader->start_time << EXECS | (leader->self_exec_id & ((1 << EXECS) - 1));
-}
-
-/* A known process; NULL if there is none, or if it has ended and another one has its number now. */
-static __always_inline struct pf_snapshot_process *known_process(__u32 pid, struct task_struct *leader)
-{
-	struct pf_snapshot_process *p = bpf_map_lookup_elem(&processes, &pid);
-
-	return p && p->program && (p->program ^ program_of(leader)) >> EXECS ? NULL : p;
-}
-
-/* Look for the known states of the process, or of its parent if it was forked just now. A known process may run another program by now. */
-static __always_inline void set_process(struct scratch *s, struct pf_snapshot_process *p, struct task_struct *leader)
-{
-	struct task_struct *of = leader;
-
-	s->process.n = s->process.young = 0;
-	s->process.label = s->process.main_below = 0;
-	__builtin_memset(s->process.collectors, 0, sizeof s->process.collectors);
-	if (!p)
-		return;
-	if (s->s.flags & PF_SNAPSHOT_UNKNOWN)
-		of = leader->real_parent->group_leader;
-	if (!p->program)
-		p->program = program_of(of);
-	if (p->program != program_of(of) || of->self_exec_id != leader->self_exec_id)
-		s->process.young = 1;
-	else
-		s->process = *p;
-	s->urgent = s->process.young;
-}
-
 /* Write the return of a thread into the ring. Returns 0 if there is no room: leave() tries again when the thread next
  * leaves its CPU. */
 static __always_inline int write_return(__u32 thread, const struct pf_switched_out *left)
@@ -372,23 +273,27 @@ static __always_inline void end(__u32 thread)
 	count(PF_SNAPSHOT_ENDED, 1);
 }
 
-/* Take a sample of the running thread. ours: only if its process, or the parent of that, is known. */
+/* Take a sample of the running thread. ours: only if its process, or an ancestor of that, is known. */
 static __always_inline void take(void *ctx, __u64 weight, __u64 address, int puc, int ours, int is_switch)
 {
 	const __u64 began = bpf_ktime_get_ns();
-	struct task_struct *task = (void *)bpf_get_current_task_btf();
-	__u32 pid = pid_of(task->group_leader), thread = task->pid, parent = 0;
+	struct task_struct *task = (void *)bpf_get_current_task_btf(), *of = task->group_leader;
+	__u32 pid = pid_of(task->group_leader), thread = task->pid, ancestor = 0;
 	struct pf_snapshot_process *p = known_process(pid, task->group_leader);
 	struct scratch *s = scratch();
 	__u64 size, flags = 0;
 
-	if (!p) { /* perhaps it was forked just now */
-		parent = pid_of(task->real_parent->group_leader);
-		p = known_process(parent, task->real_parent->group_leader);
+	if (!p) {
+		if (ours && s && is_foreign(s, pid, of))
+			return;
+		p = known_ancestor(&of, &ancestor);
 		flags = PF_SNAPSHOT_UNKNOWN;
 	}
-	if (ours && !p)
+	if (ours && !p) {
+		if (s)
+			note_foreign(s, pid, task->group_leader);
 		return;
+	}
 	count(PF_SNAPSHOT_SAMPLES, 1);
 	/* The program of a probe may be interrupted by another one on this CPU, which has the same scratch. */
 	if (!s || __sync_fetch_and_add(&s->users, 1) != 0) {
@@ -408,7 +313,7 @@ static __always_inline void take(void *ctx, __u64 weight, __u64 address, int puc
 	s->s.pid = pid;
 	s->s.cpu = bpf_get_smp_processor_id();
 	s->s.thread = thread;
-	s->s.parent = parent;
+	s->s.ancestor = ancestor;
 	s->s.program = program_of(task->group_leader);
 	put_registers(&s->s, task);
 	s->c_size = size_of_c_stack(task, s->s.sp);
@@ -419,7 +324,7 @@ static __always_inline void take(void *ctx, __u64 weight, __u64 address, int puc
 	s->key = s->unkeyed = s->putting = s->threads_n = s->stacks_n = s->path = s->certain = s->searched = 0;
 	s->generation = generation();
 	s->urgent = !p;
-	set_process(s, p, task->group_leader);
+	set_process(s, p, task->group_leader, of);
 	if (s->process.label && task == task->group_leader)
 		put_label(s);
 	if (p && puc)

@@ -160,13 +160,13 @@ static uint32_t node_of(struct sample *s, int state)
 }
 
 /* Search for the states of a process that the BPF program does not know. Returns whether the snapshot has a state, as it has if the
- * process still has those of its parent. */
+ * process still has those of its ancestor. */
 static int is_known(struct pf_collector *c, struct pf_target *t, const struct pf_snapshot_head *s)
 {
 	if (t->n <= 0)
 		pf_target_search_again(c, t);
 	if (s->global && !t->maps)
-		pf_target_adopt(c, t, (pid_t)s->parent);
+		pf_target_adopt(c, t, (pid_t)s->ancestor);
 	return s->global && t->maps;
 }
 

@@ -153,16 +153,16 @@ void pf_target_seen(struct pf_collector *c, struct pf_target *t, const struct pf
 int pf_collector_ends(void *owner);
 /* Search for its states again, unless the pause since the last search still lasts. */
 void pf_target_search_again(struct pf_collector *c, struct pf_target *t);
-/* Give a process that ended before it was searched what its parent has. */
-void pf_target_adopt(struct pf_collector *c, struct pf_target *t, pid_t parent);
+/* Give a process that ended before it was searched what its nearest known ancestor has. */
+void pf_target_adopt(struct pf_collector *c, struct pf_target *t, pid_t ancestor);
 /* Forget processes that had already ended at the last look, a second ago, or sooner if there are many: the kernel may give their
  * numbers to other processes. Call it when all samples were read. */
 void pf_targets_forget(struct pf_collector *c);
 
 /* images.c. Keep the text of a process's mappings, which is no longer the caller's. */
 void pf_images_keep(struct pf_collector *c, struct pf_target *t, char *maps);
-/* Keep a copy of the parent's mappings. */
-void pf_images_adopt(struct pf_target *t, const struct pf_target *parent);
+/* Keep a copy of an ancestor's mappings. */
+void pf_images_adopt(struct pf_target *t, const struct pf_target *ancestor);
 /* The number of the image that the code at an address belongs to, and in *address its place there: in a file, its offset. Returns 0 if the
  * mappings of the process are not known, or without memory. */
 unsigned pf_image_at(struct pf_collector *c, struct pf_target *t, uint64_t *address);

@@ -85,10 +85,10 @@ void pf_images_keep(struct pf_collector *c, struct pf_target *t, char *maps)
 	}
 }
 
-void pf_images_adopt(struct pf_target *t, const struct pf_target *parent)
+void pf_images_adopt(struct pf_target *t, const struct pf_target *ancestor)
 {
 	forget_maps(t);
-	t->maps = parent->maps ? strdup(parent->maps) : NULL;
+	t->maps = ancestor->maps ? strdup(ancestor->maps) : NULL;
 	if (t->maps)
 		t->code_maps = code_of(t->maps, &t->code_maps_n);
 }

@@ -62,7 +62,7 @@ struct pf_piece {
 };
 
 enum pf_snapshot_flags {
-	PF_SNAPSHOT_UNKNOWN = 1, /* the states of the process are not known yet; they may be those of its parent */
+	PF_SNAPSHOT_UNKNOWN = 1, /* the states of the process are not known yet; they may be those of its ancestor */
 	PF_SNAPSHOT_FULL = 2,    /* a piece did not fit */
 	PF_SNAPSHOT_SWITCH = 4,  /* the thread leaves its CPU; a struct pf_switched_in will follow */
 	PF_SNAPSHOT_CUT = 8,     /* a thread that has resumed another one is missing */
@@ -81,7 +81,7 @@ struct pf_snapshot_head {
 	pf_u64 label;                 /* the address of its struct pf_label; 0: none */
 	pf_u32 used;                  /* bytes of pieces, which follow */
 	pf_u32 changing;              /* bytes of those that are not objects, which come first */
-	pf_u32 parent, pad;           /* the parent of the process, if its own states are not known yet */
+	pf_u32 ancestor, pad;         /* the nearest known ancestor of the process, if its own states are not known yet */
 };
 
 struct pf_snapshot_thread {

@@ -226,15 +226,16 @@ void pf_target_search_again(struct pf_collector *c, struct pf_target *t)
 		search(c, t, &end);
 }
 
-/* A process that was forked and has ended since had the mappings of its parent. Its siblings may have other libraries at these places. */
-void pf_target_adopt(struct pf_collector *c, struct pf_target *t, pid_t parent)
+/* A process that was forked and has ended since had the mappings of its ancestor. Its siblings may have other libraries at these
+ * places. */
+void pf_target_adopt(struct pf_collector *c, struct pf_target *t, pid_t ancestor)
 {
 	const int has_no_memory = t->fixed.has_no_memory;
 
 	for (unsigned i = 0; i < c->targets_n; i++) {
 		const struct pf_target *other = c->targets[i];
 
-		if (other->pid != parent || other == t)
+		if (other->pid != ancestor || other == t)
 			continue;
 		pf_images_adopt(t, other);
 		memcpy(t->labels, other->labels, sizeof t->labels);
