@@ -122,10 +122,12 @@ static __always_inline void set_process(struct scratch *s, struct pf_snapshot_pr
 		return;
 	if (!p->program)
 		p->program = program_of(of);
-	if (p->program != program_of(of) || of->self_exec_id != leader->self_exec_id)
+	if (p->program != program_of(of) || of->self_exec_id != leader->self_exec_id) {
 		s->process.young = 1;
-	else
+		s->s.ancestor = 0; /* which has other mappings */
+	} else {
 		s->process = *p;
+	}
 	s->urgent = s->process.young;
 }
 

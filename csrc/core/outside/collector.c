@@ -167,7 +167,7 @@ static int is_known(struct pf_collector *c, struct pf_target *t, const struct pf
 		pf_target_search_again(c, t);
 	if (s->global && !t->maps)
 		pf_target_adopt(c, t, (pid_t)s->ancestor);
-	return s->global && t->maps;
+	return s->global != 0;
 }
 
 void pf_collector_weight(struct pf_collector *c, uint32_t node, uint64_t weight)

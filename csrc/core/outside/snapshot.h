@@ -81,7 +81,7 @@ struct pf_snapshot_head {
 	pf_u64 label;                 /* the address of its struct pf_label; 0: none */
 	pf_u32 used;                  /* bytes of pieces, which follow */
 	pf_u32 changing;              /* bytes of those that are not objects, which come first */
-	pf_u32 ancestor, pad;         /* the nearest known ancestor of the process, if its own states are not known yet */
+	pf_u32 ancestor, pad;         /* the nearest known ancestor, if the process is not known yet and runs the same program; else 0 */
 };
 
 struct pf_snapshot_thread {

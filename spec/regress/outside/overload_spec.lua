@@ -192,6 +192,26 @@ describe("a profile of another process that reads its samples late", function()
     assert.is_true(calls <= 11, text)
   end)
 
+  -- The story: if a process had executed a program and ended, the profiler looked for its code in the mappings of its parent.
+  -- There its C functions were in no file, or in another one.
+  it("takes no mappings of the parent for a program that was executed", function()
+    util.with_tmpname(function(path)
+      util.write_file(path, 'require("testkit").syscalls(20)')
+      local text = profile_while_stopped({ event = event }, function(prof, _, processes)
+        return ("%d %d\n"):format(profiling.under(prof, path .. ":1 main chunk"), processes) .. profiling.text(prof)
+      end, function()
+        kit.fork(function() kit.exec(util.lua(), path) end)
+      end, function(p)
+        local processes = 0 -- images of code in no file
+        for _, image in ipairs(p.sampler:snapshot().images) do processes = processes + (image.file and 0 or 1) end
+        return processes
+      end)
+      local found, processes = text:match "^(%d+) (%d+)"
+      assert.equal(20, tonumber(found), text)
+      assert.equal(0, tonumber(processes), text)
+    end)
+  end)
+
   it("counts the samples of compiled code whose lines it could not read", function()
     requires { lua = "luajit", ffi = true }
     local calls, samples, _, gone, text = profile_ended(function()
