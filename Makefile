@@ -178,7 +178,7 @@ env: ## print exports for LUA_PATH, LUA_CPATH and PATH (luaperf): eval "$$(make 
 test: ## install what is missing (Debian), lint, the whole suite on every interpreter found
 	@BUILD=$(BUILD) tools/test.sh
 
-test-long: ## what make test leaves out: long specs on Lua 5.1 to 5.3, others on Lua 5.4
+test-long: ## what make test leaves out: the longest specs, long ones on Lua 5.1 to 5.3, others on Lua 5.4
 	@[ -n "$$PERF_NO_SETUP" ] || tools/setup.sh test
 	@$(MAKE) -s -j2 builds
 	@BUILD=$(BUILD) SUITE_NAME=test-long SUITE_LONG=rest tools/suite.sh -l "$(LUAS)" $(SUITE)

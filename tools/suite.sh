@@ -10,14 +10,16 @@
 # Up to four processes share an interpreter's files: each takes the next file that no other process has begun. A file with a
 # comment that has "Once: REASON" does not depend on the interpreter: only the first one runs it. With "Twice: REASON" it hardly
 # depends on it: the first and the last one run it (LuaJIT and Lua 5.4). A file with "Long: REASON" depends on the interpreter and
-# takes long: it begins before the others; for SUITE_LONG see below.
+# takes long: it begins before the others; for SUITE_LONG see below. A file that also has "Later: REASON" takes long, and what it
+# checks seldom fails alone: `make test` leaves it out, and `make test-long` runs it.
 #
 #   BUILD=build          the directory of the interpreters' modules
 #   SUITE_TIMEOUT=1500   seconds for one process
 #   SUITE_JOBS=N         how many processes run at once; by default three per CPU, since many specs wait, but at most one per
 #                        512 MiB of memory; 1 for specs that need the machine for themselves
 #   SUITE_LONG=ends      a shorter run: files with "Long" run on the first and the last interpreter, files with "Twice" on the
-#                        first. SUITE_LONG=rest runs only what "ends" leaves out. By default, files with "Long" run on each
+#                        first. SUITE_LONG=test is the same without files with "Later". SUITE_LONG=rest runs only what "test"
+#                        leaves out. By default, files with "Long" run on each
 #   SUITE_PRELOAD=       a library for LD_PRELOAD of the interpreter (a sanitizer's)
 #   SUITE_SLOW=10        how many of the slowest specs are named, of those that took more than a second
 #   PERF_TOTALS=FILE     gets "NAME passed failed skipped" of this run, for .ci/run
@@ -167,7 +169,7 @@ jobs=${SUITE_JOBS:-$jobs}
 most=$((jobs < 4 ? jobs : 4)) # processes of an interpreter
 [ "$most" -le ${#files[@]} ] || most=${#files[@]}
 total_pass=0 total_fail=0 total_skip=0 luas=() queue=() rest=()
-declare -A begun=() of=() only=()
+declare -A begun=() of=() only=() later=()
 for lua in $lua_list; do
     if [ ! -e "$build/$lua/testkit.so" ]; then
         echo "$lua: not built here (no interpreter or no headers), left out"
@@ -182,16 +184,23 @@ for lua in $lua_list; do
 done
 while IFS=: read -r f word; do only[$f]=$word; done < <(grep -oE '^--.* (Once|Twice|Long): ' "${files[@]}" /dev/null |
     sed -E 's/:.* (Once|Twice|Long): $/:\1/')
-# Those with "Long" come first, so that at the end no CPU waits for one of them.
+while read -r f; do later[$f]=1; done < <(grep -lE '^--.* Later: ' "${files[@]}")
+# Those with "Long" or "Later" come first, so that at the end no CPU waits for one of them.
 long=() others=()
 for f in "${files[@]}"; do
-    if [ "${only[$f]:-}" = Long ]; then long+=("$f"); else others+=("$f"); fi
+    if [ "${only[$f]:-}" = Long ] || [ -n "${later[$f]:-}" ]; then long+=("$f"); else others+=("$f"); fi
 done
 files=("${long[@]}" "${others[@]}")
 for lua in "${luas[@]}"; do
     mkdir "$work/$lua.left" "$work/$lua.begun"
     for f in "${files[@]}"; do
-        case ${only[$f]:-}.${SUITE_LONG:-} in
+        part=${SUITE_LONG:-}
+        case ${later[$f]:-0}.$part in
+        1.test) continue ;;
+        1.rest) part= ;; # all of it
+        0.test) part=ends ;;
+        esac
+        case ${only[$f]:-}.$part in
         Once. | Once.ends | Twice.ends) [ "$lua" = "${luas[0]}" ] || continue ;;
         Twice. | Long.ends) [[ $lua == "${luas[0]}" || $lua == "${luas[-1]}" ]] || continue ;;
         Twice.rest) [[ $lua != "${luas[0]}" && $lua == "${luas[-1]}" ]] || continue ;;

@@ -54,7 +54,7 @@ done
 grep -q '^build ' "$totals" || export LINT_BUILT=${BUILD:-build}
 # The lint uses one CPU most of the time, and the suite often waits: they run side by side.
 [ -n "${PERF_NO_LINT:-}" ] || PERF_TOTALS=$totals tools/lint.sh >"$lint" 2>&1 &
-PERF_TOTALS=$totals SUITE_NAME=test SUITE_LONG=ends SUITE_SLOW=${SUITE_SLOW:-10} tools/suite.sh -l "${built[*]}" "${dirs[@]}"
+PERF_TOTALS=$totals SUITE_NAME=test SUITE_LONG=test SUITE_SLOW=${SUITE_SLOW:-10} tools/suite.sh -l "${built[*]}" "${dirs[@]}"
 wait
 cat "$lint"
 grep -q "^test " "$totals" || echo "test 0 1 0" >>"$totals"

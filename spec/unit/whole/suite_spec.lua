@@ -110,7 +110,7 @@ some LUA SPEC:10|some|{ }
     assert.equal("", list)
   end)
 
-  it("runs a file once, twice, or on each interpreter, as its comment says", function()
+  it("runs a file once, twice, on each interpreter, or later, as its comment says", function()
     util.with_directory(function(dir)
       local modules = package.cpath:match "([^;]*)/%?%.so"
       util.shell(("cd %s && ln -s $(command -v %s) one && ln -s one two && ln -s one three && mkdir build"):format(dir,
@@ -118,11 +118,12 @@ some LUA SPEC:10|some|{ }
       util.shell(("ln -s \"$(realpath %s)\" %s/build/one && ln -s one %s/build/two && ln -s one %s/build/three"):format(modules,
         dir, dir, dir))
       for name, comment in pairs { a = "", b = "-- Once: it is short.\n", c = "-- A comment. Once: it is short.\n",
-        d = "-- A comment: it has a colon. Twice: it is short.\n", e = "-- Long: it is long.\n" } do
+        d = "-- A comment: it has a colon. Twice: it is short.\n", e = "-- Long: it is long.\n",
+        f = "-- Later: it is the longest.\n", g = "-- Twice: it is long. Later: it is longer.\n" } do
         util.write_file(("%s/%s_spec.lua"):format(dir, name), comment .. "it('runs', function() end)\n")
       end
-      for long, passed in pairs { [""] = { one = 5, two = 2, three = 3 }, ends = { one = 5, two = 1, three = 2 },
-        rest = { two = 1, three = 1 } } do
+      for long, passed in pairs { [""] = { one = 7, two = 3, three = 5 }, ends = { one = 7, two = 2, three = 3 },
+        test = { one = 5, two = 1, three = 2 }, rest = { one = 2, two = 2, three = 3 } } do
         local output = util.shell(("PATH=%s:$PATH BUILD=%s/build PERF_TOTALS= PERF_FAILED= SUITE_LONG=%s "):format(dir, dir, long)
           .. "tools/suite.sh -l 'one two three' " .. dir)
         local found = {}
