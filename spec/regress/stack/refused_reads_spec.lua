@@ -120,13 +120,14 @@ describe("a stack, after a refused read of memory,", function()
         run(5000)
         collectgarbage("setpause", 0) -- the next collection begins at once
         collectgarbage()
-        assert(refuse(509, run, 60).GC > 10)
+        assert(refuse(101, run, 12).GC > 100)
       ]]
     end)
 
     it("the interpreter and the compiler, while a trace begins and is recorded", function()
       alone [[
-        local states = refuse(509, run, 80)
+        run(45) -- the loop becomes hot soon
+        local states = refuse(101, run, 25)
         assert(states.Lua > 10 and states.JIT > 10)
       ]]
     end)
@@ -134,7 +135,7 @@ describe("a stack, after a refused read of memory,", function()
     it("the interpreter", function()
       alone [[
         jit.off(run, true)
-        refuse(61, run, 60)
+        refuse(61, run, 20)
       ]]
     end)
   end)
