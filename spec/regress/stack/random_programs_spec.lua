@@ -32,16 +32,22 @@ describe("a page fault of a random program is on its line, in a range with it, o
   after_each(page_fault.restore)
 
   local function judge(seed)
+    local text, truths = random_program.text(seed), {}
+    -- The faults in the interpreter, in n rounds, after n rounds before if `before` is 1. They are the same for all settings.
+    local function truth_of(before)
+      local n, truth = 80
+      repeat
+        truth = random_program.truth(text, before * n, n, FAULTS_MOST)
+        if not truth then n = math.floor(n / 4) end
+      until truth
+      return { truth = truth, n = n }
+    end
     for _, settings in ipairs(SETTINGS) do
       for before = 0, 1 do
         local how = before == 1 and ", in code from before the profiler's start" or ""
         it(("seed %d, %s%s"):format(seed, table.concat(settings, " "), how), function()
-          local text, n = random_program.text(seed), 80
-          local truth = random_program.truth(text, before * n, n, FAULTS_MOST)
-          while not truth do
-            n = math.floor(n / 4)
-            truth = random_program.truth(text, before * n, n, FAULTS_MOST)
-          end
+          truths[before] = truths[before] or truth_of(before)
+          local truth, n = truths[before].truth, truths[before].n
           local line, range, caller, wrong = random_program.profile(text, truth, before * n, n, settings)
           assert.equal(0, #wrong, wrong[1])
           assert.equal(#truth, line + range + caller)
