@@ -1,4 +1,5 @@
 -- luaperf top at a terminal: its keys, and the terminal's modes at every end. Twice: nothing here depends on the interpreter.
+-- Later: each spec starts a terminal, a program and a profiler, and waits for several screens.
 local luaperf = require "spec.support.luaperf"
 local outside = require "spec.support.outside"
 local util = require "spec.support.util"

@@ -1,5 +1,6 @@
 -- Every command in README.md, CONTRIBUTING.md and doc/*.md runs, and prints what the page shows. spec/support/pages.lua describes
 -- how a page marks what cannot run here. Once: it checks the pages; the commands have their own specs on each interpreter.
+-- Later: each command of the pages starts programs.
 local pages = require "spec.support.pages"
 local util = require "spec.support.util"
 

@@ -1,7 +1,7 @@
 --- The story: what is loaded at its first use was loaded by `require`. A program that had all descriptors in use read that the
 -- module does not exist, and a misspelt name of perf gave the same error. And on Lua 5.1 and LuaJIT, if memory ran out while a
 -- module was loaded, each later use raised "loop or previous error loading module".
--- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
+-- Later: the modules are loaded again for each refused allocation.
 local kit = require "testkit"
 local util = require "spec.support.util"
 

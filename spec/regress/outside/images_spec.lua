@@ -2,6 +2,7 @@
 -- functions and the names of chunks. Beside a server that starts a script for each request it grew without end. A later story:
 -- with native frames it kept two stacks for each process that had run code in no file, such as the kernel's code for clocks.
 -- Twice: processes that execute a program have its functions at other addresses each time; forked ones have their parent's.
+-- Later: it starts hundreds of processes.
 local core = require "perf.core"
 local host = require "perf.kernel.host"
 local kit = require "testkit"

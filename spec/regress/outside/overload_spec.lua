@@ -2,6 +2,7 @@
 -- before it reads them. The story: for each sample of a process that had ended, the profiler asked the kernel for the process's
 -- memory two to seven times. By then, another process may have the same id.
 -- Twice: C reads the samples, whatever the process runs.
+-- Later: it takes long to fill a ring of 32 MB.
 local core = require "perf.core"
 local host = require "perf.kernel.host"
 local kit = require "testkit"

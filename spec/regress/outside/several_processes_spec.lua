@@ -1,5 +1,6 @@
 -- The story: luaperf record -p A -p B took B alone, without a word, and so did luaperf stat; perf.profiler had one process only.
 -- Twice: what a process runs has no part in it.
+-- Later: it starts many processes.
 local outside = require "spec.support.outside"
 local kit = require "testkit"
 local luaperf = require "spec.support.luaperf"

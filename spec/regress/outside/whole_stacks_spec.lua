@@ -1,7 +1,7 @@
 -- The stories: of a chain of nested coroutines only the inner ones were shown, without being counted as cut, if C functions
 -- between them used much of the C stack: the copy of the C stack ended before, or at a page of a buffer to which nothing was
 -- written yet. Stacks of 1,000 frames were cut or were counted as cut, since the same names were copied again and again.
--- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
+-- Later: the snapshots of deep stacks are large.
 local outside = require "spec.support.outside"
 local kit = require "testkit"
 local profiling = require "spec.support.profiling"

@@ -1,6 +1,6 @@
 -- The story: if there was no memory for one more function of a profile, the stack lacked this function, and counted as whole: its
 -- caller seemed to have called what it had called. Now the sample is counted without a stack.
--- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
+-- Later: memory is refused at each allocation in turn.
 local core = require "perf.core"
 local kit = require "testkit"
 local outside = require "spec.support.outside"

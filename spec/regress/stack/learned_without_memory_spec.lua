@@ -2,7 +2,7 @@
 -- then made its last objects. If there was no memory for one of those, the error left everything as it was then: the hook was
 -- lost, the collector stood still, and the next allocation called the learner's allocator, whose data was gone: a crash. And the
 -- compiler's optimizations stayed changed, since their restoration made a string.
--- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
+-- Later: the layout is learned again for each refused allocation.
 local util = require "spec.support.util"
 
 describe("a start of the unwinder without memory", function()

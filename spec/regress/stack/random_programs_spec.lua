@@ -14,6 +14,7 @@
 -- * If an unrolled loop began in the branch that was taken, and the code went round it before the next snapshot, the loop's lines
 --   did not count.
 -- * Of the jumps to a target only the last was looked for, which may be in the other branch of an `if`.
+-- Later: there are many programs, and each is interpreted and compiled several times.
 local page_fault = require "spec.support.page_fault"
 local random_program = require "spec.support.random_program"
 
