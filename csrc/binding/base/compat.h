@@ -129,9 +129,17 @@ static inline _Noreturn void pb_typeerror(lua_State *L, int arg, const char *wan
 
 static inline lua_Number pb_checknumber(lua_State *L, int arg)
 {
-	if (!lua_isnumber(L, arg))
+#if LUA_VERSION_NUM >= 502
+	int is_number;
+	const lua_Number n = lua_tonumberx(L, arg, &is_number);
+#else
+	const lua_Number n = lua_tonumber(L, arg);
+	const int is_number = n != 0 || lua_isnumber(L, arg);
+#endif
+
+	if (!is_number)
 		pb_typeerror(L, arg, "number");
-	return lua_tonumber(L, arg);
+	return n;
 }
 
 static inline const char *pb_checklstring(lua_State *L, int arg, size_t *n)

@@ -130,8 +130,8 @@ static int read_failed(lua_State *L, int r)
 	return pb_wait_failed(L, r);
 }
 
-/* The Event is at 1. into: index of a Record to use again, or 0. metatable: index of Record's metatable. */
-static int read_record(lua_State *L, struct pb_event *e, uint64_t deadline, int into, int metatable)
+/* The Event is at 1. into: NULL, or the Record at 3, which is to be used again. metatable: index of Record's metatable. */
+static int read_record(lua_State *L, struct pb_event *e, uint64_t deadline, struct pb_record *into, int metatable)
 {
 	const struct pf_layout *l;
 	const unsigned char *bytes = NULL;
@@ -142,7 +142,7 @@ static int read_record(lua_State *L, struct pb_event *e, uint64_t deadline, int 
 	outer = pb_hold(&e->hold);
 	l = pf_layouts_find(&e->layouts, bytes, (size_t)n);
 	pb_ring_info(L, e, l);
-	r = pb_refill_record(L, into, metatable, l, bytes, (size_t)n, lua_gettop(L));
+	r = pb_refill_record(L, into, 3, metatable, l, bytes, (size_t)n, lua_gettop(L));
 	if (r < 0)
 		r = pb_bad_record(L, r, bytes, (size_t)n);
 	else
@@ -166,9 +166,9 @@ static int l_read_record(lua_State *L)
 {
 	struct pb_event *e = pb_check_mapped_event(L, 1, pb_test_as(L, 1, lua_upvalueindex(1)));
 	uint64_t deadline = pb_check_deadline(L, 2);
-	int into = lua_isnoneornil(L, 3) ? 0 : 3;
+	struct pb_record *into = pb_test_as(L, 3, lua_upvalueindex(2));
 
-	if (into && !pb_test_as(L, 3, lua_upvalueindex(2)))
+	if (!into && !lua_isnoneornil(L, 3))
 		return luaL_argerror(L, 3, lua_pushfstring(L, "Record expected, got %s", luaL_typename(L, 3)));
 	return read_record(L, e, deadline, into, lua_upvalueindex(2));
 }
@@ -217,7 +217,7 @@ static int l_next(lua_State *L)
 {
 	for (;;) {
 		struct pb_event *e = pb_mapped_upvalue(L);
-		int r = read_record(L, e, pb_check_deadline(L, lua_upvalueindex(2)), 0, lua_upvalueindex(3));
+		int r = read_record(L, e, pb_check_deadline(L, lua_upvalueindex(2)), NULL, lua_upvalueindex(3));
 
 		if (r == 1)
 			return 1;

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "core/base/bytes.h"
+
 const struct pb_tool_records *pb_tool_records;
 
 enum kind { KIND_PART, KIND_U64, KIND_U32, KIND_I64, KIND_I32, KIND_TEXT, KIND_HEX, KIND_BYTES, KIND_MISC, KIND_FLAG };
@@ -53,18 +55,19 @@ void pb_push_info(lua_State *L, const struct pb_record *r)
 		pb_getuservalue(L, 1);
 }
 
-static int push_plain(lua_State *L, const struct pf_record *rec, const unsigned char *bytes, const struct field *f)
+PF_INLINE int push_plain(lua_State *L, const struct pf_record *rec, const unsigned char *bytes, const struct field *f)
 {
 	const void *member = (const char *)rec + f->offset;
 	const struct pf_view *v = member;
 
 	if (f->mask && !(rec->has & f->mask))
 		return pb_nil(L);
+	if (f->kind == KIND_U64) /* most, and so before the others */
+		return pb_u64(L, *(const uint64_t *)member);
 	switch (f->kind) {
+	case KIND_U64:
 	case KIND_PART:
 		return 0;
-	case KIND_U64:
-		return pb_u64(L, *(const uint64_t *)member);
 	case KIND_I64:
 		return pb_i64(L, *(const int64_t *)member);
 	case KIND_U32:
@@ -90,7 +93,7 @@ static int push_plain(lua_State *L, const struct pf_record *rec, const unsigned 
 	return 0;
 }
 
-static int push_field(lua_State *L, const struct pb_record *r, const struct field *f)
+PF_INLINE int push_field(lua_State *L, const struct pb_record *r, const struct field *f)
 {
 	if (f->kind != KIND_PART)
 		return push_plain(L, &r->rec, r->bytes, f);
@@ -185,24 +188,59 @@ uint32_t pb_check_record_type(lua_State *L, int i)
 	return (uint32_t)luaL_argerror(L, i, lua_pushfstring(L, "no record of the kernel has the type '%s'", name));
 }
 
-/* The Record at 1, checked by its metatable in upvalue 2: looking it up by name would cost as much as the rest. */
-static const struct pb_record *self(lua_State *L)
-{
-	const struct pb_record *r = pb_test_as(L, 1, lua_upvalueindex(2));
+/* The rows of `fields` by the addresses of their names, which __index finds quicker than a key of a table: Lua has one copy of a
+ * short string. The copies live as long as the table in l_index, whose keys they are, so no other string gets such an address. */
+enum { SLOTS = 256 };
+_Static_assert(SLOTS >= 3 * NFIELDS, "searches take long if few slots are free");
 
-	return r ? r : check_record(L, 1);
+struct index {
+	const void *metatable; /* Record's */
+	struct slot {
+		const char *name;
+		const struct field *field;
+	} slots[SLOTS];
+};
+
+/* The slot of that name, or a free one. */
+static struct slot *slot_of(struct index *x, const char *name)
+{
+	size_t i = (uintptr_t)name / 8;
+
+	for (i ^= i / SLOTS; x->slots[i % SLOTS].name && x->slots[i % SLOTS].name != name; i++)
+		;
+	return &x->slots[i % SLOTS];
 }
 
-/* Upvalues: a table from names to rows of `fields`, to methods, and to {function} for a field that Lua computes; the metatable */
+/* Push the struct index of the metatable on top of the stack. */
+static void push_index(lua_State *L)
+{
+	struct index *x = memset(pb_newplain(L, sizeof *x), 0, sizeof *x);
+
+	x->metatable = lua_topointer(L, -2);
+	for (int i = 0; i < NFIELDS; i++) {
+		const char *name = (lua_pushstring(L, fields[i].name), lua_tostring(L, -1));
+
+		*slot_of(x, name) = (struct slot){name, &fields[i]};
+		lua_pop(L, 1);
+	}
+}
+
+/* Upvalues: struct index; a table from names to rows of `fields`, to methods, and to {function} for a field that Lua computes */
 static int l_index(lua_State *L)
 {
-	const struct pb_record *r = self(L);
+	struct index *x = lua_touserdata(L, lua_upvalueindex(1));
+	const struct pb_record *r = lua_touserdata(L, 1);
 	const struct field *f;
 
+	if (!r || !lua_getmetatable(L, 1) || lua_topointer(L, -1) != x->metatable)
+		r = check_record(L, 1);
 	if (pf_record_is_user(r->rec.type) && pb_tool_records->field(L, r->bytes, r->rec.size))
 		return 1;
+	f = slot_of(x, lua_tostring(L, 2))->field;
+	if (f)
+		return push_field(L, r, f);
 	lua_pushvalue(L, 2);
-	lua_rawget(L, lua_upvalueindex(1));
+	lua_rawget(L, lua_upvalueindex(2));
 	f = lua_touserdata(L, -1);
 	if (f)
 		return push_field(L, r, f);
@@ -309,14 +347,12 @@ int pb_push_record(lua_State *L, const struct pf_layout *l, const unsigned char 
 	return fill(L, r, l, bytes, n, swapped, info);
 }
 
-int pb_refill_record(lua_State *L, int into, int metatable, const struct pf_layout *l, const unsigned char *bytes, size_t n,
-		     int info)
+int pb_refill_record(lua_State *L, struct pb_record *r, int at, int metatable, const struct pf_layout *l,
+		     const unsigned char *bytes, size_t n, int info)
 {
-	struct pb_record *r = into ? lua_touserdata(L, into) : NULL;
-
 	if (!r || r->room < n)
 		return pb_push_record_as(L, metatable, l, bytes, n, info);
-	lua_pushvalue(L, into);
+	lua_pushvalue(L, at);
 	return fill(L, r, l, bytes, n, 0, info);
 }
 
@@ -383,6 +419,9 @@ void pb_open_record(lua_State *L)
 	for (int i = 0; i < NFIELDS; i++)
 		pb_set_pointer(L, fields[i].name, (void *)(uintptr_t)&fields[i]);
 	lua_pushvalue(L, -2);
+	push_index(L);
+	lua_replace(L, -2);
+	lua_insert(L, -2);
 	lua_pushcclosure(L, l_index, 2);
 	lua_setfield(L, -2, "__index");
 	push_in_lua(L, "tostring");

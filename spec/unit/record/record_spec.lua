@@ -429,3 +429,30 @@ describe("Record", function()
     assert.is_false(core.earlier(a, none))
   end)
 end)
+
+describe("a field of a Record", function()
+  local rec = assert(plain:record(b.record(T.COMM, 0, b.u32(11) .. b.u32(12) .. b.text "lua")))
+
+  it("is found however the program has made its name", function()
+    for _, name in ipairs(core.record_fields()) do
+      local made = {}
+      for letter in name:gmatch "." do made[#made + 1] = letter end
+      assert.same(rec[name], rec[table.concat(made)], name)
+    end
+    assert.equal(11, rec["p" .. "id"])
+  end)
+
+  it("is nil for any other key", function()
+    for _, key in ipairs { 1, 0.5, true, "", "1", "pi", "pidd", ("pid"):rep(100), {}, print } do assert.is_nil(rec[key]) end
+    for i = 1, 20000 do -- the collector frees earlier ones, and the next are at their addresses
+      if rec["pid" .. i] ~= nil then error(i) end
+    end
+  end)
+
+  it("is refused for another object", function()
+    local index = getmetatable(rec).__index
+    for _, object in ipairs { io.stdout, {}, 1, "pid" } do
+      assert.error_matches(function() index(object, "pid") end, "Record expected, got " .. type(object))
+    end
+  end)
+end)
