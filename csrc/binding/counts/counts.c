@@ -49,10 +49,9 @@ static struct pf_counts *new_counts(lua_State *L, const struct pf_meter *m)
 	return c;
 }
 
-/* Push new Counts that hold the start. Returns 1 or -errno. */
-INLINE int begin(lua_State *L, struct pf_meter *m)
+/* Fill the new Counts on top of the stack with the start. Returns 1 or -errno. */
+INLINE int begin(lua_State *L, struct pf_meter *m, struct pf_counts *c)
 {
-	struct pf_counts *c = new_counts(L, m);
 	const int r = pf_meter_begin(m, c);
 
 	if (r > 0)
@@ -61,10 +60,10 @@ INLINE int begin(lua_State *L, struct pf_meter *m)
 }
 
 /* End the measurement by the meter at 1 with the Counts at 2. Returns 0, 1 or -errno. */
-INLINE int end(lua_State *L)
+INLINE int end(lua_State *L, struct pf_counts **counts)
 {
 	struct pf_meter *m = check_meter(L, 1);
-	struct pf_counts *c = known(L, 2, UP_COUNTS, UP_COUNTS);
+	struct pf_counts *c = *counts = known(L, 2, UP_COUNTS, UP_COUNTS);
 
 	luaL_argcheck(L, c && c->n == pf_meter_words(m), 2, "Counts of this list expected");
 	if (m->rests)
@@ -81,7 +80,7 @@ static int l_begin(lua_State *L)
 
 	if (!m || !(lua_isfunction(L, 4) || lua_isnone(L, 4)))
 		return 0;
-	r = begin(L, m);
+	r = begin(L, m, new_counts(L, m));
 	if (r == -ESRCH)
 		return 0;
 	return r < 0 ? pb_meter_failed(L, m, r) : 1;
@@ -90,27 +89,29 @@ static int l_begin(lua_State *L)
 /* core.finish(meter, counts, ...): the same Counts, which now have the difference, and the other arguments. */
 static int l_finish(lua_State *L)
 {
-	const int r = end(L);
+	struct pf_counts *c;
+	const int r = end(L, &c);
 
 	return r < 0 ? pb_meter_failed(L, check_meter(L, 1), r) : lua_gettop(L) - 1;
 }
 
 /* core.start(meter, layout), core.stop(meter, counts): like begin and finish, but they raise no error for a refusal: they return
- * Counts, or true; or nil, message, code. */
+ * Counts and the time when they began by the monotonic clock, or the wall time; or nil, message, code. */
 static int l_start(lua_State *L)
 {
-	const int r = begin(L, check_meter(L, 1));
+	struct pf_meter *m = check_meter(L, 1);
+	struct pf_counts *c = new_counts(L, m);
+	const int r = begin(L, m, c);
 
-	return r < 0 ? pb_fail_read(L, r) : 1;
+	return r < 0 ? pb_fail_read(L, r) : 1 + pb_number(L, (lua_Number)c->v[0]);
 }
 
 static int l_stop(lua_State *L)
 {
-	const int r = end(L);
+	struct pf_counts *c;
+	const int r = end(L, &c);
 
-	if (r < 0)
-		return pb_fail_read(L, r);
-	return pb_bool(L, 1);
+	return r < 0 ? pb_fail_read(L, r) : pb_number(L, (lua_Number)c->v[0]);
 }
 
 /* core.snap(meter, layout): Counts since the events were opened; or nil, message, code. */
@@ -188,12 +189,6 @@ static int l_add(lua_State *L)
 	return 1;
 }
 
-/* core.wall(counts): its wall time, as a number; before core.finish, the time when it began. */
-static int l_counts_wall(lua_State *L)
-{
-	return pb_number(L, (lua_Number)to_counts(L, 1)->v[0]);
-}
-
 /* core.pointers(): the core's functions for LuaJIT's FFI, as light userdata by name. */
 static int l_pointers(lua_State *L)
 {
@@ -219,7 +214,7 @@ void pb_open_counts(lua_State *L)
 	static const luaL_Reg quick[] = {
 		{"begin", l_begin}, {"finish", l_finish}, {"start", l_start}, {"stop", l_stop}, {"snap", l_snap}, {"word", l_word},
 		{"words", l_all_words},
-		{"layout", l_layout}, {"add", l_add}, {"wall", l_counts_wall},
+		{"layout", l_layout}, {"add", l_add},
 		{"reset_ns", l_reset_ns}};
 	pb_set_function(L, "pointers", l_pointers);
 	pb_set_u64(L, "count_fell", PF_COUNT_FELL);

@@ -281,9 +281,12 @@ static int l_words(lua_State *L)
 	return pb_int(L, (lua_Integer)pf_meter_words(pb_check_meter(L, 1)));
 }
 
+/* core.thread_token([object]): nil if there is an object that is not a table. */
 static int l_thread_token(lua_State *L)
 {
-	return pb_u64(L, pf_thread_token());
+	const int type = lua_type(L, 1);
+
+	return type == LUA_TTABLE || type == LUA_TNONE ? pb_u64(L, pf_thread_token()) : pb_nil(L);
 }
 
 static int l_fork_generation(lua_State *L)

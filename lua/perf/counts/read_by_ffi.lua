@@ -73,5 +73,6 @@ function M.finish(meter, c, ...)
 end
 
 function M.thread_token() return token() end
+function M.token_with(object) return type(object) == "table" and token() or nil end
 
 return M

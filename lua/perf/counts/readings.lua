@@ -3,10 +3,10 @@
 --
 -- Spans must not make a program fail, so these functions use packed Counts on every interpreter:
 --
---   start(meter, layout, words)    is begin of perf.counts.read, but if the read fails it returns nil, message, code
---   stop(meter, counts)            is finish of perf.counts.read, but it returns true; or nil, message, code
---   wall(counts)                   returns the wall time in nanoseconds; before stop, the time when the reading began, by the
---                                  monotonic clock
+--   start(meter, layout, words)    is begin of perf.counts.read, but it returns Counts and the time when the reading began, in
+--                                  nanoseconds by the monotonic clock; or nil, message, code
+--   stop(meter, counts)            is finish of perf.counts.read, but it returns the wall time in nanoseconds; or nil, message,
+--                                  code
 --   add(into, from, meter, take)   adds `from` to `into`, or subtracts it if `take` is true; if `into` is nil, it returns a copy
 --
 -- These read Counts:

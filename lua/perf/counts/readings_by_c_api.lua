@@ -1,7 +1,7 @@
 -- perf.counts.readings by the C API.
 local core = require "perf.core"
 
-local M = { start = core.start, stop = core.stop, snap = core.snap, wall = core.wall, add = core.add, word = core.word,
+local M = { start = core.start, stop = core.stop, snap = core.snap, add = core.add, word = core.word,
   layout = core.layout, reset_ns = core.reset_ns }
 
 function M.is_packed(v) return type(v) == "userdata" and getmetatable(v) == core.Counts end

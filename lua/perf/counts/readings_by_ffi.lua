@@ -61,26 +61,26 @@ function M.snap(meter, layout, words)
   return core.read_failed(r)
 end
 
+-- The wall time; before the end, the time when the reading began. This reads two halves: for a number of 64 bits the interpreter
+-- would allocate an object, which a measurement of memory would count.
+local function wall(c) return c._low + c._high * 2 ^ 32 end
+
 function M.start(meter, layout, words)
   local c = (types[words] or type_of(words))()
   c._layout = layout
   local r = begin(meter, c)
-  if r == 0 then return c end
+  if r == 0 then return c, wall(c) end
   if r < 0 then return core.read_failed(r) end
   begun(r, meter, c)
-  return c
+  return c, wall(c)
 end
 
 function M.stop(meter, c)
   local r = finish(meter, c)
   if r < 0 then return core.read_failed(r) end
   if r > 0 then unguard(r, meter, c) end
-  return true
+  return wall(c)
 end
-
--- This reads two halves: for a number of 64 bits the interpreter would allocate an object, which a measurement of memory would
--- count.
-function M.wall(c) return c._low + c._high * 2 ^ 32 end
 
 function M.add(into, from, meter, take)
   if not into then

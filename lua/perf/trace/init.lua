@@ -29,7 +29,7 @@ local spans = require "perf.trace.span"
 
 local M = {}
 
-local thread_token, excluded = counts_read.thread_token, sending.excluded
+local thread_token, token_with, excluded = counts_read.thread_token, counts_read.token_with, sending.excluded
 local new_trace, new_span = ids.trace, ids.span
 local Span, Unsampled, kinds = spans.Span, spans.Unsampled, spans.kinds
 local begin, child_begins = spans.begin, spans.child_begins
@@ -105,7 +105,8 @@ function Tracer:start(name, opts, elsewhere) -- `elsewhere`: work that another t
     argument.check_object(self, Tracer, "Tracer", "start")
     argument.raise(("string expected, got %s"):format(type(name)), 1)
   end
-  if type(self) ~= "table" or thread_token() ~= self.token or self.set and self.set.released then enter_thread(self) end
+  local token = token_with(self)
+  if not token or token ~= self.token or self.set and self.set.released then enter_thread(self) end
   local parent, attributes, nattributes, dropped, links, dropped_links
   if opts then
     parent = check_options(opts)

@@ -22,7 +22,8 @@ local sending = require "perf.exporter.sending"
 local M = {}
 
 local check_type = argument.check_type
-local stop, wall, add, thread_token = readings.stop, readings.wall, readings.add, counts_read.thread_token
+local start, stop, add = readings.start, readings.stop, readings.add
+local thread_token, token_with = counts_read.thread_token, counts_read.token_with
 local now = clock.now
 local huge = math.huge
 
@@ -48,11 +49,11 @@ M.Span = Span
 local function check(self, method) return argument.check_object(self, Span, "Span", method) end
 
 -- Begin to count; nil if that is no longer possible (this thread's list was closed): then the span has no counts.
--- @return Counts; the cost of sending so far, see perf.exporter.sending
+-- @return Counts; the cost of sending so far, see perf.exporter.sending; the time by the monotonic clock
 local function begin(set)
-  local c = readings.start(set.meter, set.layout, set.words)
+  local c, at = start(set.meter, set.layout, set.words)
   if c then set.spans = set.spans + 1 end
-  return c, set.sending
+  return c, set.sending, at
 end
 
 -- Values --------------------------------------------------------------------------------------------------------------
@@ -367,16 +368,17 @@ end
 --- Finish the span. Later calls of its methods change nothing, and a second `finish` is allowed.
 -- @tparam[opt] integer end_ns the end, in nanoseconds since 1970; by default now
 function Span:finish(end_ns)
-  if type(self) ~= "table" or self.duration or self.token ~= thread_token() then return check(self, "finish") and nil end
+  local token = token_with(self)
+  if not token or self.duration or self.token ~= token then return check(self, "finish") and nil end
   local _, ended
   if end_ns ~= nil then _, ended = M.time(self.anchor, end_ns, 1) end
   local c, set = self.running, self.set
   if c then
-    local done = stop(set.meter, c) -- first, so that the rest of this function is not counted
+    local done = stop(set.meter, c) -- first, so that the rest of this function is not counted; the wall time, or nil
     self.running = false
     set.spans = set.spans - 1
     if self.parent then add_busy(self.parent, -1) end
-    self.duration = done and self.whole and wall(c) or now() - self.start
+    self.duration = self.whole and done or now() - self.start
     if done then
       if set.sending ~= self.before then self.excluded = sending.leave_out(c, set, self.before) end
       self.counted = self.counted and add(self.counted, c, set.meter) or c
@@ -399,17 +401,16 @@ function Span:finish(end_ns)
 end
 
 -- Begin to count, as the last thing of tracer:start.
--- @param start the start by the monotonic clock, now if not given; moment: the same as a moment
-function M.begin(self, set, start, moment)
+-- @param given the start by the monotonic clock, now if not given; moment: the same as a moment
+function M.begin(self, set, given, moment)
   if moment then self.began = moment end
-  local c, before
-  if set then c, before = begin(set) end
+  local c, before, at
+  if set then c, before, at = begin(set) end
+  self.start = given or c and at or now()
   if c then
-    self.running, self.set, self.before, self.start = c, set, before, start or wall(c)
-    if start then self.whole = false end
+    self.running, self.set, self.before = c, set, before
+    if given then self.whole = false end
     if self.parent then counts_now(self, self.parent) end
-  else
-    self.start = start or now()
   end
 end
 
