@@ -7,7 +7,7 @@ local needs = require "spec.support.needs"
 
 local compile = rawget(_G, "loadstring") or load
 local jit = rawget(_G, "jit")
-local NEEDS = { registers = true, nosan = true }
+local NEEDS = { registers = true }
 
 -- In each program the lines use each other's results, and some call a C function. None allocates memory.
 local programs = {

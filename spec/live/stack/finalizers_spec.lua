@@ -5,7 +5,7 @@ local kit = require "testkit"
 local util = require "spec.support.util"
 
 local AT_GC = 2 -- PF_AT_GC
-local NEEDS = { registers = true, nosan = true }
+local NEEDS = { registers = true }
 
 it("a finalizer that has executed nothing does not collect garbage", function()
   requires(NEEDS)

@@ -34,7 +34,7 @@ end
 
 describe("the unwinder for LuaJIT in a signal's handler", function()
   before_each(function()
-    requires { lua = "luajit", registers = true, nosan = true, nostress = true }
+    requires { lua = "luajit", registers = true, nostress = true }
     assert(kit.unwind.learn())
   end)
 

@@ -6,7 +6,7 @@ local util = require "spec.support.util"
 describe("a coroutine on the C stack of another thread", function()
   for _, strings in ipairs { 0, 20, 80 } do
     it("is shown with its resumer, beside a heap of " .. strings .. " long strings", function()
-      requires { registers = true, nosan = true }
+      requires { registers = true }
       util.with_tmpname(function(path)
         util.write_file(path, ([[
           local kit = require "testkit"

@@ -21,7 +21,7 @@ local TEXT = [[
 ]]
 
 it("functions with hooks and finalizers have their lines after each machine instruction", function()
-  requires { lua = "luajit", registers = true, nosan = true }
+  requires { lua = "luajit", registers = true }
   local cut, without_line = stepped.run(TEXT)
   if not cut then return pending(without_line) end
   assert.equal(0, without_line)

@@ -20,7 +20,7 @@ end
 
 describe("a walk along compiled code", function()
   before_each(function()
-    requires { lua = "luajit", registers = true, nosan = true, nostress = true }
+    requires { lua = "luajit", registers = true, nostress = true }
     jit.flush()
     assert(kit.unwind.learn())
   end)

@@ -6,7 +6,7 @@ local util = require "spec.support.util"
 describe("the layout of LuaJIT, learned where loops are compiled late,", function()
   for _, hotloop in ipairs { 1000, 30000 } do
     it("is that of the compiler too, after " .. hotloop .. " iterations", function()
-      requires { lua = "luajit", perf_open = "user", registers = true, nosan = true }
+      requires { lua = "luajit", perf_open = "user", registers = true }
       util.with_tmpname(function(path)
         util.write_file(path, ([[
           jit.opt.start("hotloop=%d")

@@ -31,7 +31,7 @@ local PROFILE = [[
 
 describe("the layout of LuaJIT", function()
   before_each(function()
-    requires { lua = "luajit", perf_open = "user", registers = true, nosan = true }
+    requires { lua = "luajit", perf_open = "user", registers = true }
   end)
 
   it("is learned while finalizers run all the time", function()

@@ -117,7 +117,7 @@ describe("a compiled loop with merged snapshots", function()
   local ffi, pages, size
 
   before_each(function()
-    requires { lua = "luajit", registers = true, perf_open = true, nosan = true }
+    requires { lua = "luajit", registers = true, perf_open = true }
     ffi = require "ffi"
     pcall(ffi.cdef, [[
       void *mmap(void *, size_t, int, int, int, long); int munmap(void *, size_t); int madvise(void *, size_t, int);]])

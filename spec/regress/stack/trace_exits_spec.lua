@@ -56,7 +56,7 @@ describe("a program that leaves traces all the time", function()
   end
 
   it("has its whole stack after each machine instruction", function()
-    requires { lua = "luajit", jit = true, registers = true, nosan = true, nostress = true }
+    requires { lua = "luajit", jit = true, registers = true, nostress = true }
     local cut, without_line, compiled = stepped.run(STEPS, 'jit.opt.start("hotexit=10000000")')
     if not cut then return pending(without_line) end
     assert.same({ 0, 0 }, { cut, without_line })

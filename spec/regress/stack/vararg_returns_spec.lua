@@ -26,7 +26,7 @@ local TEXT = [[
 ]]
 
 it("the stack of vararg calls is whole, with its lines, after each machine instruction", function()
-  requires { lua = "luajit", registers = true, nosan = true }
+  requires { lua = "luajit", registers = true }
   local cut, without_line = stepped.run(TEXT)
   if not cut then return pending(without_line) end
   assert.same({ 0, 0 }, { cut, without_line })
