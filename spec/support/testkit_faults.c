@@ -135,7 +135,7 @@ enum { LINKS = 6, MOST_SEEN = 40, SIGNALS = 32 };
 static struct {
     struct sigaction replaced[SIGNALS][LINKS];
     char seen[MOST_SEEN]; /* the numbers of the handlers that got the last signal */
-    volatile sig_atomic_t n, same;
+    volatile sig_atomic_t n, same, blocked;
     siginfo_t *info;
     void *context;
     sigjmp_buf back;
@@ -145,9 +145,15 @@ static void pass_on(int number, int sig, siginfo_t *info, void *context)
 {
     const struct sigaction to = chain.replaced[sig][number - 1];
 
+    sigset_t blocked;
+
     if (chain.n == 0) {
         chain.info = info;
         chain.context = context;
+        chain.blocked = 0;
+        pthread_sigmask(SIG_BLOCK, NULL, &blocked);
+        for (int i = 1; i < SIGNALS; i++)
+            chain.blocked += sigismember(&blocked, i);
     }
     chain.same &= chain.info == info && chain.context == context;
     chain.seen[chain.n++] = (char)('0' + number);
@@ -233,11 +239,12 @@ static int push_seen(lua_State *L)
 {
     lua_pushlstring(L, chain.seen, (size_t)chain.n);
     lua_pushboolean(L, chain.same);
-    return 2;
+    lua_pushinteger(L, chain.blocked);
+    return 3;
 }
 
-/* fault_chain(address): reads a byte there. Returns the numbers of the handlers that got the fault, as text, and whether all got
- * the same siginfo and context. */
+/* fault_chain(address): reads a byte there. Returns the numbers of the handlers that got the fault, as text; whether all got the
+ * same siginfo and context; and how many signals were blocked in the first one. */
 __attribute__((no_sanitize("address"))) static int kit_fault_chain(lua_State *L)
 {
     volatile char *at = (volatile char *)(uintptr_t)(uint64_t)luaL_checknumber(L, 1);

@@ -11,6 +11,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -456,6 +457,36 @@ static int kit_storm(lua_State *L)
     return 1;
 }
 
+static sigjmp_buf alarm_back;
+
+static void jump_back(int signal)
+{
+    (void)signal;
+    siglongjmp(alarm_back, 1);
+}
+
+/* jumps(ns, us): works for that CPU time, while SIGALRM is sent every so many microseconds and its handler jumps back to the
+ * beginning of the work, as a time limit does. Returns the number of jumps. */
+static int kit_jumps(lua_State *L)
+{
+    const long us = (long)tk_check_count(L, 2);
+    const struct itimerval every = { { 0, us }, { 0, us } }, never = { { 0, 0 }, { 0, 0 } };
+    struct sigaction action = { .sa_handler = jump_back };
+    const uint64_t end = tk_clock(CLOCK_THREAD_CPUTIME_ID) + tk_check_count(L, 1);
+    volatile uint64_t jumps = 0;
+
+    if (sigsetjmp(alarm_back, 1))
+        jumps++;
+    else if (sigaction(SIGALRM, &action, NULL) == 0)
+        setitimer(ITIMER_REAL, &every, NULL);
+    while (tk_clock(CLOCK_THREAD_CPUTIME_ID) < end)
+        tk_spin(1000);
+    setitimer(ITIMER_REAL, &never, NULL);
+    signal(SIGALRM, SIG_IGN);
+    tk_push_u64(L, jumps);
+    return 1;
+}
+
 /* close_fd(fd): closes any descriptor */
 static int kit_close_fd(lua_State *L)
 {
@@ -506,7 +537,8 @@ static const luaL_Reg functions[] = {
     { "kill", kit_kill },     { "drop", kit_drop },     { "chdir", kit_chdir },     { "refuse", kit_refuse },
     { "rlimit", kit_rlimit }, { "orphans", kit_orphans },
     { "settle_after_forks", kit_settle_after_forks },
-    { "storm", kit_storm },   { "close_fd", kit_close_fd }, { "geteuid", kit_geteuid },
+    { "storm", kit_storm },
+    { "jumps", kit_jumps },   { "close_fd", kit_close_fd }, { "geteuid", kit_geteuid },
     { NULL, NULL },
 };
 

@@ -3,6 +3,7 @@
 
 #include <stdatomic.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "core/base/thread.h"
@@ -62,6 +63,17 @@ static int replace(const struct pf_signal *s, const struct sigaction *now, const
 	return 0;
 }
 
+/* A handler of the program that runs while ours does might leave both by siglongjmp, and ours would never end. So ours blocks all
+ * signals but those of faults, whose handlers run at once in any case: a process with a blocked one is killed. */
+static void block_others(sigset_t *mask)
+{
+	static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+
+	sigfillset(mask);
+	for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
+		sigdelset(mask, faults[i]);
+}
+
 static void install(struct pf_signal *s)
 {
 	struct sigaction now, ours;
@@ -77,8 +89,7 @@ static void install(struct pf_signal *s)
 		l->used = 1;
 		if (s->flags) {
 			ours.sa_flags = s->flags;
-			sigemptyset(&ours.sa_mask);
-			sigaddset(&ours.sa_mask, s->block);
+			block_others(&ours.sa_mask);
 		}
 		ours.sa_flags = (ours.sa_flags & ~(int)SA_RESETHAND) | SA_SIGINFO;
 		ours.sa_sigaction = l->handler;
@@ -131,6 +142,17 @@ static int is_fault(int sig, const siginfo_t *info)
 	return info->si_code > 0 && sig != SIGURG;
 }
 
+/* Block the signals that would be blocked if the kernel had called the program's handler. */
+static void block_as(const struct sigaction *program, int sig, const void *context)
+{
+	sigset_t mask;
+
+	sigorset(&mask, &((const ucontext_t *)context)->uc_sigmask, &program->sa_mask);
+	if (!(program->sa_flags & SA_NODEFER))
+		sigaddset(&mask, sig);
+	pthread_sigmask(SIG_SETMASK, &mask, NULL);
+}
+
 void pf_signal_pass_on(struct pf_signal *s, unsigned layer, int sig, siginfo_t *info, void *context)
 {
 	const struct sigaction plain = {.sa_handler = SIG_DFL}, to = s->layer[layer].before;
@@ -149,6 +171,8 @@ void pf_signal_pass_on(struct pf_signal *s, unsigned layer, int sig, siginfo_t *
 	 * would not have reset this one. */
 	if (to.sa_flags & (int)SA_RESETHAND && current(s, &now) == s->layer + layer)
 		s->layer[layer].before = plain;
+	if (s->flags)
+		block_as(&to, sig, context);
 	/* Handlers without SA_SIGINFO get the same three arguments from the kernel, and some use them. */
 	to.sa_sigaction(sig, info, context);
 }

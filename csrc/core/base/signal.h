@@ -20,9 +20,9 @@ enum { PF_SIGNAL_LAYERS = 4 };
 struct pf_signal {
 	int number;
 	uint8_t discard; /* discard a pending signal at the end: the default action would end the process */
-	/* Flags of our action and a signal that it blocks. Without flags it has those of the program's action and blocks what that
-	 * blocks, so that the program's handler runs as it would. */
-	int flags, block;
+	/* Flags of our action, which then blocks all signals but those of faults. Without flags it has those of the program's action
+	 * and blocks what that blocks, so that the program's handler runs as it would. */
+	int flags;
 	/* A program's handler that has replaced ours may pass signals on to ours. So the same handler of ours must not be
 	 * installed on top of the program's: the two would call each other for ever. Hence the layers.
 	 *

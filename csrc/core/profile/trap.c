@@ -62,11 +62,9 @@ static struct pf_sampler *hold(struct slot *slot)
 static void on_signal(int sig, siginfo_t *info, void *context, unsigned layer);
 PF_SIGNAL_HANDLERS(on_signal)
 
-/* The handler blocks SIGINT: the interpreter's handler of SIGINT sets a hook, and our handler may set one too. */
 static struct pf_signal trap = {.number = SIGTRAP,
 				.discard = 1,
 				.flags = SA_RESTART | SA_ONSTACK,
-				.block = SIGINT,
 				.layer = PF_SIGNAL_LAYERS_OF(on_signal)};
 
 /* The state of a thread while it is sampled. */

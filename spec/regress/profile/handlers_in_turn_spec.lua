@@ -5,6 +5,8 @@
 -- - A handler of SIGSEGV that was to run once (SA_RESETHAND) removed a later one, which had passed the signal on. Such a handler
 --   of SIGTRAP removed ours, and the next sample ended the program.
 -- - An action that another thread installed while a profile began or ended was lost.
+-- - A handler that left by siglongjmp, as one that ends a call after some time does, left our handler of SIGTRAP too if that was
+--   running: it never ended, and the thread had no more samples.
 local core = require "perf.core"
 local kit = require "testkit"
 local perf = require "perf"
@@ -27,6 +29,16 @@ end
 
 describe("a program's handlers of SIGTRAP", function()
   before_each(function() requires { perf_open = true, paranoid = 2 } end)
+
+  it("run with the signals blocked that the program has chosen", function()
+    assert.equal("1 1", (util.in_child(function()
+      kit.link_handler(1, TRAP)
+      local p = profiler()
+      local chain, _, blocked = kit.signal_chain(TRAP)
+      p:stop()
+      return ("%s %d"):format(chain, blocked)
+    end)))
+  end)
 
   it("get their signals after the program has kept our action and restored it", function()
     local said = util.in_child(function()
@@ -115,5 +127,23 @@ describe("a program's handlers of SIGSEGV", function()
       kit.kill(kit.getpid(), SEGV)
       return "ignored"
     end) })
+  end)
+end)
+
+describe("a program's handler of SIGALRM", function()
+  before_each(function() requires { perf_open = "user" } end)
+
+  it("may leave by siglongjmp while a sample is taken", function()
+    local said = util.in_child(function()
+      local p = assert(perf.profiler { event = "cpu-clock:u", freq = 10000 })
+      assert(p:start())
+      local jumps = kit.jumps(1e8, 1000)
+      local line = profiling.next_line()
+      kit.spin(1e8)
+      local prof = assert(p:stop())
+      return ("%.0f %.2f"):format(tonumber(jumps), tonumber(profiling.on_line(prof, line)) / tonumber(prof.total))
+    end)
+    local jumps, share = said:match "(%d+) (%S+)"
+    assert.is_true(tonumber(jumps) > 0 and tonumber(share) > 0.3, said)
   end)
 end)
