@@ -1,6 +1,6 @@
 -- Profiles of allocations and of the heap, against a model that knows the size and lifetime of each object. Profilers start,
 -- stop, are read and are forgotten at random, in one Lua state and in several that close in any order.
--- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
+-- Later: the model has many random steps.
 local kit = require "testkit"
 local lifetimes = require "spec.support.lifetimes"
 

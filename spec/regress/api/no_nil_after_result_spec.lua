@@ -1,7 +1,7 @@
 -- The story: many functions ended with `return value, message, code`, and so returned two nils after a value: print(perf.open
 -- "task-clock") ended with "nil nil". These specs call every function of perf.api, and the methods of the objects that need no
 -- other library, as far as the machine allows it. If the first result is not nil, the last one is not nil either.
--- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
+-- Later: it calls the whole API.
 local api = require "perf.api"
 local classes = require "perf.api.classes"
 local perf = require "perf"

@@ -5,7 +5,7 @@
 -- A later story: a Tally that a finalizer closed while it read a file's records, or in a loop over it, was read after its memory
 -- was freed. And on LuaJIT a Record had no bytes if a finalizer closed the file while the Record was allocated: its fields raised
 -- "attempt to index a nil value" at a line of this library.
--- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
+-- Later: the collector works all the time.
 local core = require "perf.core"
 local perfdata = require "spec.support.perfdata"
 local util = require "spec.support.util"

@@ -2,7 +2,7 @@
 -- instructions. A function that lay in the memory of another one, and differed in these lines alone, had its samples in the
 -- lines of that one. Later the key lacked only the lines that Lua 5.4 stores apart: those of instructions whose line is 128 or
 -- more lines away from that of the instruction before.
--- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
+-- Later: it takes tens of thousands of samples.
 local kit = require "testkit"
 local outside = require "spec.support.outside"
 local profiling = require "spec.support.profiling"

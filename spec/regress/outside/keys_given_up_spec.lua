@@ -2,7 +2,7 @@
 -- stacks, each sample of another one went through the ring, as long as luaperf top ran beside a server that loads code or
 -- makes processes. Later they were given up, but not where a seccomp filter refused membarrier(2): with it the profiler waited
 -- until no sample was being taken that could have an old key.
--- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
+-- Later: it needs thousands of stacks.
 local core = require "perf.core"
 local kit = require "testkit"
 local outside = require "spec.support.outside"

@@ -1,7 +1,7 @@
 -- The story: a program whose profiler was closed or stopped by a finalizer died by SIGSEGV, if the finalizer ran while the
 -- profiler started or its samples were read: the samples were freed meanwhile. A profile of another process hung instead: a
 -- finalizer closed it, or ended the program, while its collector's thread waited for a snapshot to be read.
--- Long: make test runs this file on LuaJIT and Lua 5.4, make test-long on the other interpreters.
+-- Later: it starts hundreds of profiles while the collector works all the time.
 local kit = require "testkit"
 local util = require "spec.support.util"
 

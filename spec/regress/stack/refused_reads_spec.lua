@@ -6,6 +6,7 @@
 -- may be whole although such a read is refused.
 -- In PUC Lua, if the place of one function on the Lua stack could not be read, the stack lacked that function, and was taken for
 -- complete.
+-- Later: it takes a stack at hundreds of thousands of instructions.
 local kit = require "testkit"
 
 local function check(found)
