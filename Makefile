@@ -29,8 +29,8 @@ OUT := $(BUILD)/$(LUA)
 # WERROR=1 makes warnings errors, as our CI does. A user's compiler may be newer than our code: there, warnings are only shown.
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
         -Wpointer-arith -Wwrite-strings -Wundef $(if $(WERROR),-Werror)
-# -fno-plt: a call of Lua's API jumps once, not twice. (Reading a field of a Record needs six calls.) All symbols are bound when the
-# module is loaded, so nothing is lost.
+# -fno-plt: a call of Lua's API jumps once, not twice. (Reading a field of a Record needs six calls.) All symbols are bound when
+# the module is loaded, so the second jump gains nothing.
 BASE := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -fPIC -fno-plt -fvisibility=hidden -pthread $(WARN) \
         -Werror=implicit-function-declaration -Icsrc
 
@@ -178,10 +178,10 @@ env: ## print exports for LUA_PATH, LUA_CPATH and PATH (luaperf): eval "$$(make 
 
 # --- tests: each is a script in tools/, whose head describes it -------------------------------------
 
-test: ## install what is missing (Debian), lint, the whole suite on every interpreter found
+test: ## install what is missing (Debian), lint, the suite without the longest specs on every interpreter found
 	@BUILD=$(BUILD) tools/test.sh
 
-test-long: ## what make test leaves out: the longest specs, long ones on Lua 5.1 to 5.3, others on Lua 5.4
+test-long: ## what make test leaves out: the longest specs; long ones on Lua 5.1 to 5.3, others on Lua 5.4
 	@[ -n "$$PERF_NO_SETUP" ] || tools/setup.sh test
 	@$(MAKE) -s -j2 builds
 	@BUILD=$(BUILD) SUITE_NAME=test-long SUITE_LONG=rest tools/suite.sh -l "$(LUAS)" $(SUITE)

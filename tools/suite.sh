@@ -10,8 +10,9 @@
 # Up to four processes share an interpreter's files: each takes the next file that no other process has begun. A file with a
 # comment that has "Once: REASON" does not depend on the interpreter: only the first one runs it. With "Twice: REASON" it hardly
 # depends on it: the first and the last one run it (LuaJIT and Lua 5.4). A file with "Long: REASON" depends on the interpreter and
-# takes long: it begins before the others; for SUITE_LONG see below. A file that also has "Later: REASON" takes long, and what it
-# checks seldom fails alone: `make test` leaves it out, and `make test-long` runs it.
+# takes long: it begins before the others; for SUITE_LONG see below. With "Later: REASON", beside one
+# of these words or alone, a file takes long, and when it fails, others mostly fail too: `make test` leaves it out, and `make
+# test-long` runs it.
 #
 #   BUILD=build          the directory of the interpreters' modules
 #   SUITE_TIMEOUT=1500   seconds for one process

@@ -101,7 +101,7 @@ end)
 -- For pages that show the output of a machine without counters.
 probes.nopmu = flag("a machine without a PMU", function() return probes.pmu(true) ~= nil end)
 
--- A probe of an ordinary user runs while no suite of root beside this one has changed perf_event_paranoid.
+-- For an ordinary user, a probe runs only while no suite of root beside this one has changed perf_event_paranoid.
 local function undisturbed(probe)
   return function(value)
     if needs.is_root() then return probe(value) end

@@ -18,8 +18,8 @@ while echo ready; do sleep 0.02; done
 
 local unpack = table.unpack or unpack -- luacheck: ignore
 
---- Calls fn(...) while /proc/sys/kernel/NAME is value, which needs root and flock. If value is nil, nobody else changes the
--- file during the call. Returns the results of fn, or raises its error.
+--- Calls fn(...) while /proc/sys/kernel/NAME is value, which needs root and flock. If value is nil, no other
+-- process of a suite changes the file during the call. Returns the results of fn, or raises its error.
 return function(name, value, fn, ...)
   local path = "/proc/sys/kernel/" .. name
   local pipe = io.popen(value and set:format(path, value, path, path) or keep:format(path))

@@ -48,7 +48,7 @@ size_t tk_check_count(lua_State *L, int arg);
 
 /* The triggers, for threads too. */
 void tk_touch_pages(size_t n);
-/* After each question for the action of SIGTRAP, if this module is in LD_PRELOAD: see link_in_race. */
+/* Called after each query of SIGTRAP's action, if this module is in LD_PRELOAD: see link_in_race. */
 void tk_race(void);
 void tk_syscalls(size_t n);
 void tk_spin(uint64_t ns);

@@ -194,7 +194,8 @@ static void install_link(size_t i, int sig, int flags)
     sigaction(sig, &action, &chain.replaced[sig][i]);
 }
 
-/* link_handler(number [, signal [, once]]): installs that handler, 1 to 6, of SIGSEGV or another signal; once: with SA_RESETHAND. */
+/* link_handler(number [, signal [, once]]): installs that handler, 1 to 6, for SIGSEGV or another signal; once: with
+ * SA_RESETHAND. */
 static int kit_link_handler(lua_State *L)
 {
     int sig;

@@ -49,7 +49,7 @@ static struct pf_counts *new_counts(lua_State *L, const struct pf_meter *m)
 	return c;
 }
 
-/* Fill the new Counts on top of the stack with the start. Returns 1 or -errno. */
+/* Begin the measurement in the new Counts on top of the stack. Returns 1 or -errno. */
 INLINE int begin(lua_State *L, struct pf_meter *m, struct pf_counts *c)
 {
 	const int r = pf_meter_begin(m, c);
@@ -59,7 +59,7 @@ INLINE int begin(lua_State *L, struct pf_meter *m, struct pf_counts *c)
 	return r < 0 ? r : 1;
 }
 
-/* End the measurement by the meter at 1 with the Counts at 2. Returns 0, 1 or -errno. */
+/* End the measurement by the meter at 1 with the Counts at 2, which are then in *counts. Returns 0, 1 or -errno. */
 INLINE int end(lua_State *L, struct pf_counts **counts)
 {
 	struct pf_meter *m = check_meter(L, 1);
@@ -95,8 +95,9 @@ static int l_finish(lua_State *L)
 	return r < 0 ? pb_meter_failed(L, check_meter(L, 1), r) : lua_gettop(L) - 1;
 }
 
-/* core.start(meter, layout), core.stop(meter, counts): like begin and finish, but they raise no error for a refusal: they return
- * Counts and the time when they began by the monotonic clock, or the wall time; or nil, message, code. */
+/* core.start(meter, layout), core.stop(meter, counts): like begin and finish, but they raise no error for a refusal. start
+ * returns Counts, and the time when they began by the monotonic clock; stop returns the wall time. If refused, nil, message,
+ * code. */
 static int l_start(lua_State *L)
 {
 	struct pf_meter *m = check_meter(L, 1);

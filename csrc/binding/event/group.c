@@ -281,7 +281,7 @@ static int l_words(lua_State *L)
 	return pb_int(L, (lua_Integer)pf_meter_words(pb_check_meter(L, 1)));
 }
 
-/* core.thread_token([object]): nil if there is an object that is not a table. */
+/* core.thread_token([object]): the token of this thread; nil if an object is given that is not a table. */
 static int l_thread_token(lua_State *L)
 {
 	const int type = lua_type(L, 1);

@@ -130,7 +130,7 @@ static int read_failed(lua_State *L, int r)
 	return pb_wait_failed(L, r);
 }
 
-/* The Event is at 1. into: NULL, or the Record at 3, which is to be used again. metatable: index of Record's metatable. */
+/* The Event is at 1. into: the Record at 3, which is to be filled again, or NULL. metatable: index of Record's metatable. */
 static int read_record(lua_State *L, struct pb_event *e, uint64_t deadline, struct pb_record *into, int metatable)
 {
 	const struct pf_layout *l;

@@ -62,7 +62,7 @@ PF_INLINE int push_plain(lua_State *L, const struct pf_record *rec, const unsign
 
 	if (f->mask && !(rec->has & f->mask))
 		return pb_nil(L);
-	if (f->kind == KIND_U64) /* most, and so before the others */
+	if (f->kind == KIND_U64) /* most fields are of this kind, so it is tested first */
 		return pb_u64(L, *(const uint64_t *)member);
 	switch (f->kind) {
 	case KIND_U64:
@@ -188,8 +188,9 @@ uint32_t pb_check_record_type(lua_State *L, int i)
 	return (uint32_t)luaL_argerror(L, i, lua_pushfstring(L, "no record of the kernel has the type '%s'", name));
 }
 
-/* The rows of `fields` by the addresses of their names, which __index finds quicker than a key of a table: Lua has one copy of a
- * short string. The copies live as long as the table in l_index, whose keys they are, so no other string gets such an address. */
+/* The rows of `fields` by the addresses of their names. Lua has only one copy of a short string, so __index can compare
+ * addresses, which is quicker than to look a key up in a table. The names are keys of the table in l_index, so they live as long
+ * as that one, and no other string gets their addresses. */
 enum { SLOTS = 256 };
 _Static_assert(SLOTS >= 3 * NFIELDS, "searches take long if few slots are free");
 
@@ -211,7 +212,7 @@ static struct slot *slot_of(struct index *x, const char *name)
 	return &x->slots[i % SLOTS];
 }
 
-/* Push the struct index of the metatable on top of the stack. */
+/* Push a struct index. Record's metatable is on top of the stack. */
 static void push_index(lua_State *L)
 {
 	struct index *x = memset(pb_newplain(L, sizeof *x), 0, sizeof *x);

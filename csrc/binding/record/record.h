@@ -33,7 +33,7 @@ void pb_push_info(lua_State *L, const struct pb_record *r);
 int pb_push_record(lua_State *L, const struct pf_layout *l, const unsigned char *bytes, size_t n, int swapped, int info);
 /* The same in native byte order, with Record's metatable at an absolute or pseudo-index: for loops. */
 int pb_push_record_as(lua_State *L, int metatable, const struct pf_layout *l, const unsigned char *bytes, size_t n, int info);
-/* The same; but if r is not NULL and has room, it is filled again, and pushed from its index `at`. */
+/* The same; but if r is not NULL and has room, it is filled again and pushed. at: its index. */
 int pb_refill_record(lua_State *L, struct pb_record *r, int at, int metatable, const struct pf_layout *l,
 		     const unsigned char *bytes, size_t n, int info);
 /* First function: the number of the field that argument arg names; raises if the field is not one number, or, without `number`, one

@@ -1,4 +1,4 @@
-/* Which process a task belongs to: its number, its program, and what the collector knows of it or of its ancestors. See snapshot.c. */
+/* The process of a task: its number, its program, and what the collector knows of it or of its ancestors. See snapshot.c. */
 #ifndef PF_SNAPSHOT_PROCESSES_H
 #define PF_SNAPSHOT_PROCESSES_H
 
@@ -83,8 +83,8 @@ static __always_inline struct pf_snapshot_process *known_process(__u32 pid, stru
 	return p && p->program && (p->program ^ program_of(leader)) >> EXECS ? NULL : p;
 }
 
-/* The nearest known ancestor of a process that is not known: a new one, whose parent may be unknown too if it has had no sample. The
- * ancestor is in *of, and its number in *pid. */
+/* The nearest known ancestor of an unknown process; NULL if none of the last ANCESTORS is known. The process is new, and its
+ * parent is unknown too if it has had no sample. *of: first the process, then the ancestor; *pid: the number of the ancestor. */
 static __always_inline struct pf_snapshot_process *known_ancestor(struct task_struct **of, __u32 *pid)
 {
 	struct pf_snapshot_process *p = NULL;
@@ -97,8 +97,8 @@ static __always_inline struct pf_snapshot_process *known_ancestor(struct task_st
 	return p;
 }
 
-/* The programs that run for every task must return fast if the task is foreign: neither its process nor an ancestor is known. It stays
- * foreign, since a process that gets known later has a known ancestor already. */
+/* A program that runs for every task must return fast if the task is foreign: if neither its process nor an ancestor is known. A
+ * foreign process stays foreign, since only descendants of known processes become known later. */
 static __always_inline int is_foreign(const struct scratch *s, __u32 pid, struct task_struct *leader)
 {
 	return s->foreign == program_of(leader) && s->foreign_pid == pid;
@@ -110,8 +110,8 @@ static __always_inline void note_foreign(struct scratch *s, __u32 pid, struct ta
 	s->foreign_pid = pid;
 }
 
-/* Look for the known states of the process, or of its ancestor `of` if it is not known itself. A known process may run another program
- * by now. */
+/* Look for the known states of the process, or of its ancestor `of` if it is not known itself. A known process may run another
+ * program by now. */
 static __always_inline void set_process(struct scratch *s, struct pf_snapshot_process *p, struct task_struct *leader,
 					 struct task_struct *of)
 {
@@ -124,7 +124,7 @@ static __always_inline void set_process(struct scratch *s, struct pf_snapshot_pr
 		p->program = program_of(of);
 	if (p->program != program_of(of) || of->self_exec_id != leader->self_exec_id) {
 		s->process.young = 1;
-		s->s.ancestor = 0; /* which has other mappings */
+		s->s.ancestor = 0; /* it has other mappings */
 	} else {
 		s->process = *p;
 	}

@@ -239,8 +239,8 @@ static __always_inline int write_return(__u32 thread, const struct pf_switched_o
 	return 1;
 }
 
-/* Note that a thread leaves its CPU. Returns 0 if there is no room for that, or for its last return; or if an ended thread that had its
- * number is still in the map: only the collector may remove that one. */
+/* Note that a thread leaves its CPU. Returns 0 if there is no room for that or for its last return, or if the map still has an
+ * ended thread with the same number, which only the collector may remove. */
 static __always_inline int leave(__u32 thread, __u64 now)
 {
 	const struct pf_switched_out *left = bpf_map_lookup_elem(&switches, &thread), out = {.time = now};

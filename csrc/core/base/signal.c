@@ -63,8 +63,8 @@ static int replace(const struct pf_signal *s, const struct sigaction *now, const
 	return 0;
 }
 
-/* A handler of the program that runs while ours does might leave both by siglongjmp, and ours would never end. So ours blocks all
- * signals but those of faults, whose handlers run at once in any case: a process with a blocked one is killed. */
+/* A handler of the program that interrupts ours may leave both by siglongjmp, and then ours never ends. So ours blocks all
+ * signals but those of faults: if such a signal is blocked when the fault occurs, the kernel kills the process. */
 static void block_others(sigset_t *mask)
 {
 	static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
@@ -136,7 +136,8 @@ void pf_signal_give(struct pf_signal *s, uint32_t generation)
 	pf_unlock(&lock);
 }
 
-/* A fault that the kernel reports. It cannot be ignored: the instruction would fault again for ever. So the kernel does not. */
+/* Does the kernel report a fault? Then SIG_IGN has no effect, and the kernel kills the process: the instruction would fault again
+ * for ever. */
 static int is_fault(int sig, const siginfo_t *info)
 {
 	return info->si_code > 0 && sig != SIGURG;
@@ -167,8 +168,8 @@ void pf_signal_pass_on(struct pf_signal *s, unsigned layer, int sig, siginfo_t *
 			raise(sig);
 		return;
 	}
-	/* Ours stays in force, since signals of ours may follow. If a later handler has passed the signal on to ours, the kernel
-	 * would not have reset this one. */
+	/* A handler of the program that is to run once. Ours stays in force, since signals of ours may follow. If a later handler
+	 * has passed the signal on to ours, the kernel would not have reset this one. */
 	if (to.sa_flags & (int)SA_RESETHAND && current(s, &now) == s->layer + layer)
 		s->layer[layer].before = plain;
 	if (s->flags)

@@ -20,21 +20,22 @@ enum { PF_SIGNAL_LAYERS = 4 };
 struct pf_signal {
 	int number;
 	uint8_t discard; /* discard a pending signal at the end: the default action would end the process */
-	/* Flags of our action, which then blocks all signals but those of faults. Without flags it has those of the program's action
-	 * and blocks what that blocks, so that the program's handler runs as it would. */
+	/* Flags of our action, which then blocks all signals but those of faults. If they are 0, our action has the flags and the
+	 * mask of the program's, so that the program's handler runs as it would without ours. */
 	int flags;
 	/* A program's handler that has replaced ours may pass signals on to ours. So the same handler of ours must not be
 	 * installed on top of the program's: the two would call each other for ever. Hence the layers.
 	 *
-	 * A layer is installed over only one action of the program, and always passes signals on to that one; if the handler was to
-	 * run once (SA_RESETHAND) and has run, to SIG_DFL. So a program can keep an action that it has found, ours or its own, and
-	 * install it again later, and the handlers call each other for ever only if the program's own would do so without ours. If
-	 * the program has more actions than there are layers, no layer is installed over the others. */
+	 * A layer is installed over only one action of the program, and always passes signals on to that one; or to SIG_DFL, if
+	 * the program's handler was to run once (SA_RESETHAND) and has run. So a program can keep an action that it has found,
+	 * ours or its own, and install it again later. The handlers call each other for ever only if the program's own would do
+	 * so without ours. If the program has more actions than there are layers, no layer is installed over the others. */
 	struct pf_signal_layer layer[PF_SIGNAL_LAYERS];
 	unsigned users, generation; /* generation: pf_fork_generation of the users. Those of the parent do not count in a child */
 };
 
-/* The handlers of the layers, each of which calls the function with its number as a fourth argument; and the initial layers. */
+/* PF_SIGNAL_HANDLERS defines a handler for each layer. It calls the function with the layer's number as a fourth argument.
+ * PF_SIGNAL_LAYERS_OF are the initial layers, with these handlers. */
 #define PF_SIGNAL_HANDLERS(function) \
 	PF_SIGNAL_HANDLER(function, 0) PF_SIGNAL_HANDLER(function, 1) PF_SIGNAL_HANDLER(function, 2) PF_SIGNAL_HANDLER(function, 3)
 #define PF_SIGNAL_HANDLER(function, number)                                          \

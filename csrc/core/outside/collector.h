@@ -92,7 +92,7 @@ struct pf_collector {
 	uint64_t targets_looked_at;                     /* when it was last asked which have ended, by CLOCK_MONOTONIC */
 	struct pf_image *images;
 	unsigned images_n, images_room;
-	unsigned images_ended, image_of_all; /* the images of processes that have ended; the one of many processes, 0: none yet */
+	unsigned images_ended, image_of_all; /* images of processes that have ended; the shared image, 0: none yet */
 	struct pf_off_cpu *off; /* a hash table by thread, with open addressing */
 	uint64_t off_ns;        /* the time of those that were off their CPU at the stop, or at the last pause */
 	uint64_t off_ended;     /* how many threads were removed from the BPF program's map because they had ended */

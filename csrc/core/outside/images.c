@@ -165,8 +165,8 @@ static void look_again(struct pf_collector *c, struct pf_target *t)
 		pf_images_keep(c, t, maps);
 }
 
-/* The image of code in no file. Most of it has no name, and none has one when its process has ended. So when many images belong to
- * processes that have ended, further processes share one image, without places in it. */
+/* The image of code in no file. Most of this code has no name, and none has one when its process has ended. So when MOST_ENDED
+ * images belong to processes that have ended, further processes share one image, in which all code has the address 0. */
 static unsigned image_of_process(struct pf_collector *c, struct pf_target *t, uint64_t *address)
 {
 	if (!t->image && c->images_ended < MOST_ENDED)

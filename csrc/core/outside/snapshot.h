@@ -81,7 +81,7 @@ struct pf_snapshot_head {
 	pf_u64 label;                 /* the address of its struct pf_label; 0: none */
 	pf_u32 used;                  /* bytes of pieces, which follow */
 	pf_u32 changing;              /* bytes of those that are not objects, which come first */
-	pf_u32 ancestor, pad;         /* the nearest known ancestor, if the process is not known yet and runs the same program; else 0 */
+	pf_u32 ancestor, pad;         /* the nearest known ancestor of an unknown process with the same program; else 0 */
 };
 
 struct pf_snapshot_thread {
@@ -96,7 +96,7 @@ struct pf_switched_in {
 
 /* A thread that has left its CPU: the time when it left; off: how long it was off its CPU, if it has returned and the
  * ring had no room for its struct pf_switched_in; else 0. ended: 1 if it has ended since then; the collector takes its last return
- * from here, and removes it. Until then the program does not change it, although another thread may have its number by now. */
+ * from here, and removes it. Until then the program does not change it, although another thread may have the same number. */
 struct pf_switched_out {
 	pf_u64 time, off, ended;
 };

@@ -211,8 +211,8 @@ int pf_trap_add(struct pf_sampler *s)
 		for (int n = atomic_load(&used); n <= i && !atomic_compare_exchange_weak(&used, &n, i + 1);)
 			;
 		atomic_store(&slots[i].generation, now); /* last: until then the slot may have the parent's sampler */
-		/* A filter of system calls may refuse our handler. Another action could not handle the signal, and SIG_DFL ends the
-		 * process. */
+		/* A filter of system calls may have refused our handler, or the program has more actions than we have layers.
+		 * Without our handler there are no samples, and SIG_DFL would end the process. */
 		if (pf_signal_is_taken(&trap))
 			return 0;
 		pf_trap_remove(s);

@@ -28,8 +28,8 @@ static int is_on(const stack_t *s, uint64_t sp)
 	return !(s->ss_flags & SS_DISABLE) && sp - (uintptr_t)s->ss_sp < s->ss_size;
 }
 
-/* If the signal has interrupted a handler of the program on the alternate stack: the context that the first handler there has
- * interrupted. The kernel has saved it at the end of that stack. */
+/* u, unless the signal has interrupted a handler of the program on the alternate stack. Then the context that the first handler
+ * on that stack has interrupted: the kernel has saved it at the end of the stack. */
 static const ucontext_t *__attribute__((no_sanitize("address"))) below_handlers(const ucontext_t *u)
 {
 	const stack_t *const s = &u->uc_stack;

@@ -220,12 +220,12 @@ static void thread_frames(struct pf_luajit_view *v, uint64_t base, uint64_t pc, 
 {
 	uint64_t cframe = v->cframe;
 	const int innermost_unknown = !pc && !lines;
-	/* A function that calls itself mostly is the same value again, and does so by the same instruction. */
+	/* The frames of a function that calls itself mostly have the same value, and return to the same instruction. */
 	struct {
 		uint64_t value;           /* of the function f; 0: none */
-		uint64_t code, pc;        /* they have the line */
+		uint64_t code, pc;        /* the line is that of this pc */
 		uint32_t line;
-		uint64_t called, caller;  /* a return address, and how far below the frame that returns there its caller's base is */
+		uint64_t called, caller;  /* a return address; from the base of a frame with it to the base of its caller */
 	} known = {0};
 	struct pf_luajit_function f;
 	int first = 1;

@@ -225,8 +225,8 @@ static uint64_t lower(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* Look for a thread in the words of the C stack from an address on. If t has resumed a thread, that one's words lie below t's
- * lua_longjmp. */
+/* Look for a thread in the words of the C stack from an address on. If `best` has resumed a thread, the words of that thread lie
+ * below the lua_longjmp of `best`. */
 static void scan(struct pf_puc_unwinder *w, uint64_t from, unsigned most, struct pf_puc_thread *best)
 {
 	const unsigned size = w->l->pointer;

@@ -98,8 +98,8 @@ static inline int pf_puc_stack_word(struct pf_puc_unwinder *w, uint64_t address,
 	return 0;
 }
 
-/* Look at the words of the C stack from an address on, as many as w->bytes has room for, or up to `end`. Returns where they end; the
- * address itself if there are none, or they cannot be read. */
+/* Look at the words of the C stack from an address on, as many as w->bytes has room for, or up to `end`. Returns the address
+ * after the last one: if there are none, or they cannot be read, the address where it began. */
 static inline uint64_t pf_puc_stack_words(struct pf_puc_unwinder *w, uint64_t address, uint64_t end)
 {
 	if (address + w->l->pointer > end || pf_puc_look_at_stack(w, address) < 0)

@@ -282,10 +282,10 @@ static unsigned calls_since_entry(const struct pf_luajit_view *v, const struct p
 	return n;
 }
 
-/* The calls between two snapshots, which all loops have in common. */
+/* The calls between two snapshots. They are the same for all loops around these, so they are counted once. */
 struct calls {
 	int counted;
-	unsigned made, entered; /* by the FFI; in the bytecode of functions that the code has entered */
+	unsigned made, entered; /* calls by the FFI; calls in the bytecode of the functions that the code has entered */
 };
 
 /* The compiler may know the condition of a loop without an index, so that the code goes round it without an exit. Do more calls

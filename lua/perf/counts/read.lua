@@ -12,7 +12,8 @@
 -- try(meter, layout, words, fn) is begin with the checks that must come before it, where they cost least: it returns nil, and
 -- does nothing, if the meter belongs to another thread or fn is not a function. Callers find out the reason on their slow path.
 --
--- thread_token() returns the token of the calling thread, and token_with(object) too, but nil if the object is not a table.
+-- thread_token() returns the token of the calling thread. token_with(object) returns it too, or nil if the object is not a table:
+-- one call checks the object and the thread.
 --
 -- perf.counts.readings has readings that begin and end separately.
 return require(require "perf.base.compiled".ffi and "perf.counts.read_by_ffi" or "perf.counts.read_by_c_api")

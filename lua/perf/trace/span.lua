@@ -49,7 +49,7 @@ M.Span = Span
 local function check(self, method) return argument.check_object(self, Span, "Span", method) end
 
 -- Begin to count; nil if that is no longer possible (this thread's list was closed): then the span has no counts.
--- @return Counts; the cost of sending so far, see perf.exporter.sending; the time by the monotonic clock
+-- @return Counts; the cost of sending so far, see perf.exporter.sending; the start by the monotonic clock
 local function begin(set)
   local c, at = start(set.meter, set.layout, set.words)
   if c then set.spans = set.spans + 1 end
@@ -374,7 +374,7 @@ function Span:finish(end_ns)
   if end_ns ~= nil then _, ended = M.time(self.anchor, end_ns, 1) end
   local c, set = self.running, self.set
   if c then
-    local done = stop(set.meter, c) -- first, so that the rest of this function is not counted; the wall time, or nil
+    local done = stop(set.meter, c) -- the wall time, or nil; first, so that the rest of this function is not counted
     self.running = false
     set.spans = set.spans - 1
     if self.parent then add_busy(self.parent, -1) end

@@ -88,7 +88,7 @@ describe("luaperf", function()
   it("samples as often as the kernel allows", function()
     requires { perf_open = "user", nosan = true }
     assert.matches("option %-F: positive integer or max expected, got 'maximum'", try "luaperf record -F maximum true")
-    sysctl("perf_event_max_sample_rate", nil, function() -- which another spec lowers
+    sysctl("perf_event_max_sample_rate", nil, function() -- another spec lowers the value
       local most = util.read_file "/proc/sys/kernel/perf_event_max_sample_rate":match "%d+"
       local output = try(("luaperf record -F max -e dummy:u -o x.data -- true && " .. util.lua() .. " -e '"
         .. "for _, a in ipairs(require [[perf]].data.open [[x.data]].attrs) do if a.freq then print(a.sample_freq) end end'"))

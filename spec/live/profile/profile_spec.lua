@@ -353,8 +353,8 @@ describe("perf.profile", function()
     local inner
     local prof = perf.profile({ freq = 2000 }, function() inner = perf.measure("task-clock", kit.spin, 30000000) end)
     assert.equal(prof.total, profiling.sum(prof))
-    -- The clock that spin reads is no measure of it: at a switch it also runs while the kernel stops the events of the thread
-    -- that ran before, which takes milliseconds if there are thousands. Both events here count without that time.
+    -- The total is not compared with the clock that spin reads. At a switch this clock also runs while the kernel stops the
+    -- events of the thread that ran before, which takes milliseconds if there are thousands. Neither event here counts that time.
     assert.is_true(prof.total >= inner["task-clock"] and prof.sample_count >= 1, profiling.text(prof))
     assert.is_true(profiling.under(prof, "(unsampled)") < prof.total / 2, profiling.text(prof))
   end)

@@ -191,8 +191,8 @@ describe("the kernel's record", function()
   end)
 
   it("throttle and unthrottle", function()
-    -- During this spec the limit of the machine is 20,000 samples a second, which no other spec exceeds that does not lock the
-    -- sysctl: our own rate for clocks is 20,000 at most.
+    -- During this spec the machine's limit is 20,000 samples a second. That disturbs no other spec: profiles sample clocks at
+    -- that rate at most, and specs that use a higher rate lock the sysctl.
     requires { root = true, nosan = true, cmd = "flock" }
     local ev = open { event = "cpu-clock", sample_period = 10000, sample_id_all = true, sample_type = { "tid", "time", "id",
       "stream_id" } }

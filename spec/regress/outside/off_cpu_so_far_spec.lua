@@ -1,7 +1,7 @@
 -- The story: luaperf top -p PID -e context-switches asks for the profile so far while the profiler still has samples to read.
 -- A thread that had returned to its CPU, but whose return was not read yet, counted as off its CPU up to that moment. So the sum
 -- was up to twice as large as the time.
--- Later: some of its processes use the CPU without end.
+-- Later: some of its processes keep the CPUs busy until they are ended.
 local core = require "perf.core"
 local host = require "perf.kernel.host"
 local kit = require "testkit"

@@ -89,13 +89,13 @@ describe("a profile of another process that reads its samples late", function()
 
   -- The story: if the ring was full when a thread returned to its CPU, the profiler did not learn of it, and counted the
   -- thread as off its CPU until the stop. A later story: if such a thread then ended, it stayed in a map of the BPF program.
-  -- When the map was full of these threads, no switch was sampled any more. The last story: if another thread then had its
-  -- number and ended, the BPF program counted two ended threads, and the profiler only one. It looked for the other one for
+  -- When the map was full of these threads, no switch was sampled any more. Another story: if a new thread then had its number
+  -- and ended too, the BPF program counted two ended threads, and the profiler found only one. It looked for the other one for
   -- ever: 20 times a second it asked the kernel for each thread that was off its CPU.
   it("has the time off the CPU of threads that return while the ring is full", function()
     requires { tracepoint = "sched:sched_switch" }
     local WAITERS, SLEEPERS = 60, 20
-    -- The threads that the BPF program keeps; and the least calls of bpf that a snapshot needs.
+    -- The number of threads that the BPF program keeps, and of the calls of bpf that a snapshot needs at least.
     local function kept_and_calls(p)
       local kept, calls = 0, math.huge
       p.sampler:snapshot() -- so that all samples have been read

@@ -1,5 +1,5 @@
 -- The story: while the profiler runs, a thread has an alternate stack, where the program's handlers with SA_ONSTACK run. Samples
--- in such a handler had no stack, "no thread": the unwinder looked for the interpreter's frames above the handler's.
+-- in such a handler had no stack ("no thread"), since the unwinder looked for the interpreter's frames above the handler's own.
 local kit = require "testkit"
 local perf = require "perf"
 local profiling = require "spec.support.profiling"

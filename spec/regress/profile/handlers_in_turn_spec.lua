@@ -5,8 +5,8 @@
 -- - A handler of SIGSEGV that was to run once (SA_RESETHAND) removed a later one, which had passed the signal on. Such a handler
 --   of SIGTRAP removed ours, and the next sample ended the program.
 -- - An action that another thread installed while a profile began or ended was lost.
--- - A handler that left by siglongjmp, as one that ends a call after some time does, left our handler of SIGTRAP too if that was
---   running: it never ended, and the thread had no more samples.
+-- - A handler that left by siglongjmp, as a time limit does, left our handler of SIGTRAP too if it had interrupted that one. Ours
+--   then never ended, and the thread had no more samples.
 local core = require "perf.core"
 local kit = require "testkit"
 local perf = require "perf"
@@ -30,7 +30,7 @@ end
 describe("a program's handlers of SIGTRAP", function()
   before_each(function() requires { perf_open = true, paranoid = 2 } end)
 
-  it("run with the signals blocked that the program has chosen", function()
+  it("run with the signal mask that the program has chosen", function()
     assert.equal("1 1", (util.in_child(function()
       kit.link_handler(1, TRAP)
       local p = profiler()

@@ -34,7 +34,8 @@ describe("a page fault of a random program is on its line, in a range with it, o
 
   local function judge(seed)
     local text, truths = random_program.text(seed), {}
-    -- The faults in the interpreter, in n rounds, after n rounds before if `before` is 1. They are the same for all settings.
+    -- The faults in the interpreter in n rounds, and n. If `before` is 1, n other rounds run first. The faults are the same for
+    -- all settings of the compiler.
     local function truth_of(before)
       local n, truth = 80
       repeat

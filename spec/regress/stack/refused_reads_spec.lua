@@ -97,7 +97,6 @@ describe("a stack, after a refused read of memory,", function()
   end)
 
   describe("is the same or has a failure, at machine instructions of", function()
-    -- The sanitizers' functions take too long when each instruction is trapped.
     before_each(function() requires { nostress = true } end)
 
     it("compiled code", function()
