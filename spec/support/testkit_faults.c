@@ -150,11 +150,11 @@ static void pass_on(int number, int sig, siginfo_t *info, void *context)
     if (chain.n == 0) {
         chain.info = info;
         chain.context = context;
-        chain.blocked = 0;
-        pthread_sigmask(SIG_BLOCK, NULL, &blocked);
-        for (int i = 1; i < SIGNALS; i++)
-            chain.blocked += sigismember(&blocked, i);
     }
+    chain.blocked = 0;
+    pthread_sigmask(SIG_BLOCK, NULL, &blocked);
+    for (int i = 1; i < SIGNALS; i++)
+        chain.blocked += sigismember(&blocked, i);
     chain.same &= chain.info == info && chain.context == context;
     chain.seen[chain.n++] = (char)('0' + number);
     if (to.sa_handler == SIG_DFL || chain.n == MOST_SEEN)
@@ -191,6 +191,8 @@ static void install_link(size_t i, int sig, int flags)
     struct sigaction action = { .sa_flags = SA_SIGINFO | flags };
 
     action.sa_sigaction = links[i];
+    if (i == 1)
+        sigaddset(&action.sa_mask, SIGUSR1);
     sigaction(sig, &action, &chain.replaced[sig][i]);
 }
 
@@ -245,7 +247,7 @@ static int push_seen(lua_State *L)
 }
 
 /* fault_chain(address): reads a byte there. Returns the numbers of the handlers that got the fault, as text; whether all got the
- * same siginfo and context; and how many signals were blocked in the first one. */
+ * same siginfo and context; and how many signals were blocked in the last one. */
 __attribute__((no_sanitize("address"))) static int kit_fault_chain(lua_State *L)
 {
     volatile char *at = (volatile char *)(uintptr_t)(uint64_t)luaL_checknumber(L, 1);

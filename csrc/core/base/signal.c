@@ -55,11 +55,15 @@ static struct pf_signal_layer *choose(struct pf_signal *s, const struct sigactio
 /* Replace the action `now`. Returns 0 if another thread has installed a different one meanwhile, which stays in force. */
 static int replace(const struct pf_signal *s, const struct sigaction *now, const struct sigaction *by)
 {
-	struct sigaction found;
+	struct sigaction put = *by, last, found;
 
 	if (sigaction(s->number, by, &found) < 0 || is_same(&found, now))
 		return 1;
-	sigaction(s->number, &found, NULL);
+	do { /* until nothing was installed between two calls */
+		last = put;
+		put = found;
+		sigaction(s->number, &put, &found);
+	} while (!is_same(&found, &last));
 	return 0;
 }
 
@@ -85,7 +89,7 @@ static void install(struct pf_signal *s)
 		l = choose(s, &now);
 		if (!l)
 			return;
-		l->before = ours = now;
+		l->before = l->to = ours = now;
 		l->used = 1;
 		if (s->flags) {
 			ours.sa_flags = s->flags;
@@ -122,7 +126,7 @@ static void give_back(struct pf_signal *s)
 			return;
 		now = ignore;
 	}
-	replace(s, &now, &l->before);
+	replace(s, &now, &l->to);
 }
 
 void pf_signal_give(struct pf_signal *s, uint32_t generation)
@@ -140,7 +144,7 @@ void pf_signal_give(struct pf_signal *s, uint32_t generation)
  * for ever. */
 static int is_fault(int sig, const siginfo_t *info)
 {
-	return info->si_code > 0 && sig != SIGURG;
+	return info->si_code > 0 && sig != SIGURG && !(sig == SIGTRAP && info->si_code == PF_TRAP_PERF);
 }
 
 /* Block the signals that would be blocked if the kernel had called the program's handler. */
@@ -156,7 +160,7 @@ static void block_as(const struct sigaction *program, int sig, const void *conte
 
 void pf_signal_pass_on(struct pf_signal *s, unsigned layer, int sig, siginfo_t *info, void *context)
 {
-	const struct sigaction plain = {.sa_handler = SIG_DFL}, to = s->layer[layer].before;
+	const struct sigaction plain = {.sa_handler = SIG_DFL}, to = s->layer[layer].to;
 	struct sigaction now;
 
 	if (is_plain(&to)) {
@@ -170,10 +174,12 @@ void pf_signal_pass_on(struct pf_signal *s, unsigned layer, int sig, siginfo_t *
 	}
 	/* A handler of the program that is to run once. Ours stays in force, since signals of ours may follow. If a later handler
 	 * has passed the signal on to ours, the kernel would not have reset this one. */
-	if (to.sa_flags & (int)SA_RESETHAND && current(s, &now) == s->layer + layer)
-		s->layer[layer].before = plain;
-	if (s->flags)
-		block_as(&to, sig, context);
+	if ((s->flags || to.sa_flags & (int)SA_RESETHAND) && current(s, &now) == s->layer + layer) {
+		if (to.sa_flags & (int)SA_RESETHAND)
+			s->layer[layer].to = plain;
+		if (s->flags)
+			block_as(&to, sig, context);
+	}
 	/* Handlers without SA_SIGINFO get the same three arguments from the kernel, and some use them. */
 	to.sa_sigaction(sig, info, context);
 }

@@ -7,14 +7,17 @@
 
 typedef void pf_signal_handler(int sig, siginfo_t *info, void *context);
 
-/* A handler of ours, and the action that it has replaced and passes signals on to. */
+/* TRAP_PERF, which the C library may not have: the code of SIGTRAP sent by an event. */
+enum { PF_TRAP_PERF = 6 };
+
+/* A handler of ours, the program's action that it replaces, and the one that it passes signals on to. */
 struct pf_signal_layer {
 	pf_signal_handler *handler;
-	struct sigaction before; /* the program's */
-	uint8_t used;            /* it was installed once, so that the program may have kept its handler */
+	struct sigaction before, to; /* to: `before`, or SIG_DFL if that was to run once and has run */
+	uint8_t used;                /* it was installed once, so that the program may have kept its handler */
 };
 
-enum { PF_SIGNAL_LAYERS = 4 };
+enum { PF_SIGNAL_LAYERS = 16 };
 
 /* A signal that we handle while it has users. One static object for each signal. */
 struct pf_signal {
@@ -37,14 +40,20 @@ struct pf_signal {
 /* PF_SIGNAL_HANDLERS defines a handler for each layer. It calls the function with the layer's number as a fourth argument.
  * PF_SIGNAL_LAYERS_OF are the initial layers, with these handlers. */
 #define PF_SIGNAL_HANDLERS(function) \
-	PF_SIGNAL_HANDLER(function, 0) PF_SIGNAL_HANDLER(function, 1) PF_SIGNAL_HANDLER(function, 2) PF_SIGNAL_HANDLER(function, 3)
+	PF_SIGNAL_HANDLER(function, 0) PF_SIGNAL_HANDLER(function, 1) PF_SIGNAL_HANDLER(function, 2) PF_SIGNAL_HANDLER(function, 3) \
+	PF_SIGNAL_HANDLER(function, 4) PF_SIGNAL_HANDLER(function, 5) PF_SIGNAL_HANDLER(function, 6) PF_SIGNAL_HANDLER(function, 7) \
+	PF_SIGNAL_HANDLER(function, 8) PF_SIGNAL_HANDLER(function, 9) PF_SIGNAL_HANDLER(function, 10) PF_SIGNAL_HANDLER(function, 11) \
+	PF_SIGNAL_HANDLER(function, 12) PF_SIGNAL_HANDLER(function, 13) PF_SIGNAL_HANDLER(function, 14) PF_SIGNAL_HANDLER(function, 15)
 #define PF_SIGNAL_HANDLER(function, number)                                          \
 	static void function##_##number(int sig, siginfo_t *info, void *context)     \
 	{                                                                            \
 		function(sig, info, context, number);                                \
 	}
 #define PF_SIGNAL_LAYERS_OF(function) \
-	{{.handler = function##_0}, {.handler = function##_1}, {.handler = function##_2}, {.handler = function##_3}}
+	{{.handler = function##_0}, {.handler = function##_1}, {.handler = function##_2}, {.handler = function##_3}, \
+	 {.handler = function##_4}, {.handler = function##_5}, {.handler = function##_6}, {.handler = function##_7}, \
+	 {.handler = function##_8}, {.handler = function##_9}, {.handler = function##_10}, {.handler = function##_11}, \
+	 {.handler = function##_12}, {.handler = function##_13}, {.handler = function##_14}, {.handler = function##_15}}
 
 /* Take the signal for one more user. Each take needs one pf_signal_give, even if the take has left the program's action in force.
  * A give leaves in force what the program has installed since the take. */

@@ -12,8 +12,6 @@
 #include "core/base/thread.h"
 #include "core/stack/own_thread.h"
 
-enum { TRAP_CODE_PERF = 6 };
-
 /* --- the running samplers ------------------------------------------------------------------------------------------- */
 
 static struct slot {
@@ -97,7 +95,7 @@ static int is_ours(const siginfo_t *info, unsigned layer)
 	int ours = 0;
 
 	memcpy(&p, info, sizeof p);
-	if (info->si_code == TRAP_CODE_PERF)
+	if (info->si_code == PF_TRAP_PERF)
 		return p.data - first_number() < atomic_load(&numbers);
 	if (!is_by_descriptor(info))
 		return 0;
@@ -110,7 +108,7 @@ static int is_ours(const siginfo_t *info, unsigned layer)
 		let_go(&slots[i]);
 	}
 	/* A late signal of a stopped sampler would end the process. If the program has no handler, it cannot want the signal. */
-	return ours || trap.layer[layer].before.sa_handler == SIG_DFL;
+	return ours || trap.layer[layer].to.sa_handler == SIG_DFL;
 }
 
 /* One signal serves all samplers of the thread. First each of them notes which records are of the interrupted code, so that none

@@ -31,12 +31,46 @@ describe("a program's handlers of SIGTRAP", function()
   before_each(function() requires { perf_open = true, paranoid = 2 } end)
 
   it("run with the signal mask that the program has chosen", function()
-    assert.equal("1 1", (util.in_child(function()
+    assert.equal("1 1, 21 2", (util.in_child(function()
       kit.link_handler(1, TRAP)
       local p = profiler()
       local chain, _, blocked = kit.signal_chain(TRAP)
+      kit.link_handler(2, TRAP) -- it passes the signal on to ours, and its own mask stays in force
+      local longer, _, more = kit.signal_chain(TRAP)
       p:stop()
-      return ("%s %d"):format(chain, blocked)
+      return ("%s %d, %s %d"):format(chain, blocked, longer, more)
+    end)))
+  end)
+
+  -- Each time used up one of our layers.
+  it("may run once and be installed again, as often as the program wants", function()
+    assert.equal("20", (util.in_child(function()
+      local n = 0
+      for _ = 1, 20 do
+        kit.link_handler(1, TRAP, true)
+        local p = profiler()
+        if kit.signal_chain(TRAP) == "1" then n = n + 1 end
+        p:stop()
+      end
+      return ("%d"):format(n)
+    end)))
+  end)
+
+  -- Such a signal was taken for a fault, which ends the process.
+  it("may ignore the signals of the program's own events", function()
+    local function own_event()
+      return perf.open { event = "page-faults:u", sample_period = 1, sigtrap = true, remove_on_exec = true }
+    end
+    local ev = own_event()
+    if not ev then pending "needs: attr.sigtrap (Linux 5.13)" end
+    ev:close()
+    assert.equal("survived", (util.in_child(function()
+      kit.no_handler(TRAP, true)
+      assert(assert(own_event()):enable())
+      local p = profiler()
+      kit.touch_pages(64)
+      p:stop()
+      return "survived"
     end)))
   end)
 
