@@ -264,12 +264,17 @@ void pf_targets_forget(struct pf_collector *c)
 	if ((c->targets_n < c->targets_most || c->targets_n < FEW) && now - c->targets_looked_at < SECOND)
 		return;
 	c->targets_looked_at = now;
+	/* All are still in the list here: another target may take over the images of one that has ended. */
+	for (unsigned i = 0; i < c->targets_n; i++) {
+		if (!c->targets[i]->has_ended)
+			continue;
+		pf_collector_tell(c->maps.processes, &c->targets[i]->pid, NULL);
+		pf_images_forget(c, c->targets[i]);
+	}
 	for (unsigned i = 0; i < c->targets_n; i++) {
 		struct pf_target *t = c->targets[i];
 
 		if (t->has_ended) {
-			pf_collector_tell(c->maps.processes, &t->pid, NULL);
-			pf_images_forget(c, t);
 			pf_target_free(t);
 			continue;
 		}
