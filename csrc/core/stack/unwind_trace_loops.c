@@ -2,8 +2,8 @@
  *
  * The compiler unrolls the loops within a trace, and drops the exits that are not needed, so whole iterations may lie between two
  * snapshots. Both snapshots have the index of a numeric loop, as a constant or as the instruction that computes it, which tells how
- * often the loop has gone round. Another loop may have gone round if a variable has another constant at the next snapshot; or if the code
- * has entered the loop, and a jump there leads over the instruction at which the stretch ends. */
+ * often the loop has gone round. Another loop may have gone round if a variable has another value at the next snapshot which the compiler
+ * knew before; or if the code has entered the loop, and a jump there leads over the instruction at which the stretch ends. */
 #include "core/stack/unwind_trace_walk.h"
 
 #include <string.h>
@@ -104,22 +104,23 @@ static int is_value(unsigned op)
 	return (op >= PRIMITIVE && op <= INTEGER) || op == NUMBER;
 }
 
-/* Has a variable one constant at the first snapshot and another one at the next? Otherwise the code has not gone round a loop without
- * an index between them: there would be a test of the loop's condition, with a snapshot. */
-static int constant_changes(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s, const struct pf_snapshot *next)
+/* Has a variable another value at the next snapshot, which was known before the first one? Otherwise the code has not gone round a loop
+ * without an index between them: the loop's condition would compare a new value, or the same ones again, and the comparison of a new
+ * value has a snapshot. */
+static int changes_to_known(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s, const struct pf_snapshot *next)
 {
 	uint32_t map[ENTRIES_AT_ONCE];
 
 	for (uint32_t i = 0; i < next->entries; i++) {
 		const uint32_t entry = entry_at(v, t, next, map, i), then = entry & 0xffff, slot = entry >> 24;
+		const int constant = then < PF_TRACE_IR_BIAS;
 		uint32_t first;
 
-		if (slot < s->base || then >= PF_TRACE_IR_BIAS || then < t->ir_low)
+		if (slot < s->base || then < t->ir_low || then >= s->ref ||
+		    (constant && !is_value(pf_trace_ir_op(pf_luajit_word(v, t->ir + (uint64_t)then * PF_TRACE_IR_SIZE)))))
 			continue;
 		first = ref_in_slot(v, t, s, slot);
-		if (first != then && first < PF_TRACE_IR_BIAS && first >= t->ir_low &&
-		    is_value(pf_trace_ir_op(pf_luajit_word(v, t->ir + (uint64_t)then * PF_TRACE_IR_SIZE))) &&
-		    is_value(pf_trace_ir_op(pf_luajit_word(v, t->ir + (uint64_t)first * PF_TRACE_IR_SIZE))))
+		if (first ? first != then : constant)
 			return 1;
 	}
 	return 0;
@@ -223,103 +224,13 @@ static int jumps_over(const struct pf_luajit_view *v, const struct pf_luajit_fun
 	return from < over;
 }
 
-/* How many of these instructions are calls? */
-static unsigned calls_in(const struct pf_luajit_view *v, const struct pf_luajit_function *f, uint64_t from, uint64_t to)
-{
-	struct pf_trace_window codes = {.n = 0};
-	unsigned n = 0;
-
-	for (unsigned i = 0; i < PF_TRACE_WALK_MOST && from < to && pf_luajit_holds(f, from + PF_LUAJIT_INSTRUCTION); i++) {
-		const uint8_t op = pf_trace_window_instruction(v, f, &codes, from) & 0xff;
-
-		from += PF_LUAJIT_INSTRUCTION;
-		n += op >= v->l->op_call_first && op <= v->l->op_call_last;
-	}
-	return n;
-}
-
-/* How often does the trace call C functions by the FFI between the snapshots? */
-static unsigned ffi_calls(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s, const struct pf_snapshot *next)
-{
-	enum { FFI_CALL = 18 /* from the opcode of an empty table */, READ_AT_ONCE = 64 };
-	const uint32_t end = next->ref > s->ref ? next->ref : (uint32_t)((t->snapshots - t->ir) / PF_TRACE_IR_SIZE);
-	uint64_t words[READ_AT_ONCE];
-	unsigned n = 0;
-
-	for (uint32_t i = 0; v->l->ir_table && i < PF_TRACE_WALK_MOST && s->ref + i < end; i++) {
-		const uint32_t at = s->ref + i, left = end - at;
-		const size_t size = (left < READ_AT_ONCE ? left : READ_AT_ONCE) * sizeof *words;
-
-		if (i % READ_AT_ONCE == 0 && !pf_luajit_read(v, words, t->ir + (uint64_t)at * PF_TRACE_IR_SIZE, size))
-			break;
-		n += pf_trace_ir_op(words[i % READ_AT_ONCE]) == (unsigned)v->l->ir_table + FFI_CALL;
-	}
-	return n;
-}
-
-/* At a snapshot the code may be in functions that it has entered since it was at `base`. How many calls do these have, up to
- * there? */
-static unsigned calls_since_entry(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s,
-				  unsigned base)
-{
-	struct pf_trace_slots slots;
-	struct pf_luajit_function f;
-	uint64_t pc = s->pc + PF_LUAJIT_INSTRUCTION; /* a return address */
-	unsigned n = 0, at = s->base;
-
-	if (at > base)
-		pf_trace_read_slots(v, t, s, &slots);
-	while (at > base) {
-		unsigned size;
-
-		if (pf_trace_function(v, t, pf_trace_knows(&slots, at - 2), pf_trace_value(v, &slots, at - 2), pc, &f) && !f.id)
-			n += calls_in(v, &f, f.code + PF_LUAJIT_INSTRUCTION, pc - PF_LUAJIT_INSTRUCTION);
-		size = pf_trace_frame_size(v, &slots, at, &pc);
-		if (!size || size > at - base)
-			break;
-		at -= size;
-	}
-	return n;
-}
-
-/* The calls between two snapshots. They are the same for all loops around these, so they are counted once. */
-struct calls {
-	int counted;
-	unsigned made, entered; /* calls by the FFI; calls in the bytecode of the functions that the code has entered */
-};
-
-/* The compiler may know the condition of a loop without an index, so that the code goes round it without an exit. Do more calls
- * lie between the snapshots than on the shortest way? */
-static int calls_in_rounds(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f,
-			   const struct pf_snapshot *s, const struct pf_snapshot *next, uint64_t from, uint64_t to,
-			   uint64_t begin, uint64_t end, struct calls *calls)
-{
-	unsigned n;
-
-	if (!calls->counted) {
-		calls->counted = 1;
-		calls->made = ffi_calls(v, t, s, next);
-		calls->entered = calls->made ? calls_since_entry(v, t, next, s->base) : 0;
-	}
-	if (calls->made <= calls->entered)
-		return 0;
-	if (from <= to)
-		n = calls_in(v, f, from, to);
-	else if (from < end)
-		n = calls_in(v, f, from, end) + calls_in(v, f, begin, to);
-	else
-		n = calls_in(v, f, from, UINT64_MAX) + calls_in(v, f, f->code + PF_LUAJIT_INSTRUCTION, to);
-	return calls->made > calls->entered + n;
-}
-
 int pf_trace_goes_round(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_luajit_function *f, const struct pf_snapshot *s,
 			const struct pf_snapshot *next, uint64_t to, struct pf_trace_loop *found)
 {
 	enum { FIRST_NUMERIC = 9, LAST_NUMERIC = 7 }; /* opcodes, before that of a jump */
 	struct pf_trace_window codes = {.n = 0};
 	const int starts_at_comparison = pf_trace_begins_with_comparison(v, t, s);
-	struct calls calls = {.counted = 0};
-	int any = 0, around_both = 0;
+	int any = 0, around_both = 0, changes = -1; /* not known yet */
 
 	for (uint64_t at = to, i = 0; i < PF_TRACE_WALK_MOST && pf_luajit_holds(f, at + PF_LUAJIT_INSTRUCTION); i++, at += PF_LUAJIT_INSTRUCTION) {
 		const uint32_t code = pf_trace_window_instruction(v, f, &codes, at);
@@ -327,7 +238,7 @@ int pf_trace_goes_round(const struct pf_luajit_view *v, const struct pf_trace *t
 		const uint64_t begin = pf_trace_target(at, code), end = at + PF_LUAJIT_INSTRUCTION;
 		const int inside = (s->pc >= begin && s->pc < end) || (starts_at_comparison && s->pc == end);
 		const uint64_t from = s->pc == end ? begin : s->pc;
-		double rounds = inside && (from > to || (next->ref > s->ref && constant_changes(v, t, s, next)));
+		double rounds = 0;
 
 		if ((op != v->l->op_jump && !pf_trace_is_loop(v->l, code)) || begin > to || begin <= f->code)
 			continue;
@@ -342,11 +253,13 @@ int pf_trace_goes_round(const struct pf_luajit_view *v, const struct pf_trace *t
 				loop.step = number_in_slot(v, t, next, loop.slot + STEP);
 			loop.step.known = loop.step.known && loop.step.of == NOTHING;
 			rounds = rounds_of(v, t, f, s, next, to, &loop, inside);
-		} else if (s->pc != to && calls_in_rounds(v, t, f, s, next, from, to, begin, end, &calls)) {
-			rounds = 2;
-		} else if (!inside && op == v->l->op_jump) {
-			/* The code has entered the loop. It may have jumped over the instruction, and come to it in another round. */
-			rounds = jumps_over(v, f, s->pc < to ? s->pc : f->code + PF_LUAJIT_INSTRUCTION, to, end);
+		} else {
+			if (changes < 0)
+				changes = next->ref > s->ref && changes_to_known(v, t, s, next);
+			if (inside)
+				rounds = (from > to) + changes;
+			else if (op == v->l->op_jump) /* It may have jumped over the instruction, and come to it in another round. */
+				rounds = changes || jumps_over(v, f, s->pc < to ? s->pc : f->code + PF_LUAJIT_INSTRUCTION, to, end);
 		}
 		if (rounds != 0) {
 			any = 1;

@@ -1,6 +1,8 @@
 -- The story: a call in a `while` loop was shown on the line of the jump back, or on one before the loop, as if that were exact.
 -- In some rounds the compiler knows the conditions of the loop and of an `if` at its end, which leads back to the loop's start.
 -- Then whole rounds lay between a snapshot before the start and the next one, at the start. Only the way up to the start counted.
+-- Later: a round before the next snapshot, in a loop that the code had entered, was noticed only if it had more calls of the FFI
+-- than the way to that has calls of any kind. Now it is noticed by the variables that have another known value there.
 local page_fault = require "spec.support.page_fault"
 local random_program = require "spec.support.random_program"
 
@@ -8,8 +10,8 @@ local ROUNDS = 60
 
 -- The loop is in a side trace, so the compiler unrolls it. There it knows that `a == 3` and `b ~= 3`. Each use of `t` may exit.
 local HEAD = [[
-local t = { 2, 3, 1 }
-return function(n) local s, x, C, at, size = 1, 1, C, at, size
+local t, tostring, floor = { 2, 3, 1 }, tostring, math.floor
+return function(n) local s, x, C, at, size, r = 1, 1, C, at, size
 for i = 1, n do
 local a, b = i % 8, i % 2 + 5
 if i > 16 and a == 3 and b ~= 3 then
@@ -23,6 +25,8 @@ local LOOPS = {
   ["that the code enters"] = "x = t[x]\nFAULT\nif b == 3 then FAULT end",
   ["that the code enters, with a condition that is known once"] =
     "while s < 100 do\nFAULT\ns = s + 17 end\ns = 1",
+  ["that the code enters, with more other calls"] = "r = tostring(s) r = tostring(r) r = tostring(i) r = floor(s) FAULT\n" ..
+    "if j ~= 1 then\nx = t[x]\nend\nif b == 3 then\ns = s + 1\nend\nif b == 3 then\ns = s + 1\nend\nFAULT",
 }
 
 describe("a call in rounds whose conditions the compiler knows is on its line, or in a range with it:", function()
