@@ -125,12 +125,15 @@ int pf_sampler_start(struct pf_sampler *s)
 int pf_sampler_stop(struct pf_sampler *s)
 {
 	const int inherited = pf_sampling_inherited(&s->at);
-	uint64_t words[8];
+	uint64_t words[8], own = 0;
 	ssize_t n;
 	int r = 0;
 
 	if (!s->at.running)
 		return 0;
+	/* Are there records yet? Then a handler of the program did not pass the signals on. They are not the profiler's own work. */
+	if (!inherited && s->ring.map)
+		own = pf_ring_head(&s->ring);
 	pf_sampling_enter(&s->at);
 	if (!inherited)
 		r = pf_counter_ioctl(s->event, PF_IOC_DISABLE, 0);
@@ -138,7 +141,7 @@ int pf_sampler_stop(struct pf_sampler *s)
 	if (s->unwind)
 		pf_peek_give(s->at.generation);
 	if (!inherited) {
-		pf_sampler_empty(s);
+		pf_sampler_empty(s, own);
 		pf_sampler_end_switches(s);
 		pf_sampler_flush(&s->at, NULL, 0); /* no safe point will follow */
 		n = pf_counter_read(s->event, words, sizeof words / sizeof *words);

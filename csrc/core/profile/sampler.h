@@ -118,10 +118,10 @@ uint32_t pf_sampler_unwind(struct pf_sampler *s, const struct pf_registers *r, c
 			   struct pf_kind *kind, int *failed);
 
 /* In the signal handler. arrive: note that all records so far are of the interrupted code. take: read and add those; context is
- * the handler's third argument. empty: read the rest, which is the profiler's own work. */
+ * the handler's third argument. empty: read the rest; from the position `own` on, it is the profiler's own work. */
 void pf_sampler_arrive(struct pf_sampler *s);
 void pf_sampler_take(struct pf_sampler *s, const void *context);
-void pf_sampler_empty(struct pf_sampler *s);
+void pf_sampler_empty(struct pf_sampler *s, uint64_t own);
 /* At the stop: add the time off the CPU that no sample has covered. */
 void pf_sampler_end_switches(struct pf_sampler *s);
 

@@ -105,10 +105,11 @@ static void add_chain(struct pf_sampler *s, const struct pf_record *r, const uns
 	here->node = s->other;
 }
 
-/* own: the profiler itself ran; here is not used. */
-static void take_sample(struct pf_sampler *s, const struct pf_record *r, const unsigned char *bytes, struct here here, int own)
+/* own: the profiler itself ran. here: NULL if that is unknown, and not used for `own`. */
+static void take_sample(struct pf_sampler *s, const struct pf_record *r, const unsigned char *bytes, const struct here *here, int own)
 {
 	uint64_t value, weight;
+	struct here at;
 
 	if (!(r->has & PF_SAMPLE(READ)) || r->read.n == 0)
 		return;
@@ -124,8 +125,11 @@ static void take_sample(struct pf_sampler *s, const struct pf_record *r, const u
 		s->own_samples++;
 		return;
 	}
-	add_chain(s, r, bytes, &here);
-	add(s, r, &here, weight);
+	if (!here)
+		return; /* the weight is in the total, but no sample has it */
+	at = *here;
+	add_chain(s, r, bytes, &at);
+	add(s, r, &at, weight);
 }
 
 /* When it switches a thread out, the kernel writes a sample with the call chain, then the record of the switch out; later comes
@@ -149,7 +153,7 @@ static void take_switch(struct pf_sampler *s, const struct pf_record *r, const u
 	}
 }
 
-/* Records from `own` on are the profiler's own work. */
+/* Records from `own` on are the profiler's own work. here: of those before; NULL: unknown. */
 static void empty_ring(struct pf_sampler *s, const struct here *here, uint64_t own)
 {
 	const unsigned char *bytes;
@@ -163,17 +167,17 @@ static void empty_ring(struct pf_sampler *s, const struct here *here, uint64_t o
 		if (n < 0)
 			continue;
 		if (s->mode == PF_SAMPLE_SWITCHES) {
-			take_switch(s, &r, bytes, *here, is_own);
+			take_switch(s, &r, bytes, here ? *here : (struct here){.node = 0}, is_own || !here);
 		} else if (r.type == PF_RECORD_SAMPLE) {
-			take_sample(s, &r, bytes, *here, is_own);
+			take_sample(s, &r, bytes, here, is_own);
 		}
 	}
 	pf_ring_release(&s->ring);
 }
 
-void pf_sampler_empty(struct pf_sampler *s)
+void pf_sampler_empty(struct pf_sampler *s, uint64_t own)
 {
-	empty_ring(s, &(struct here){.kind = {.state = PF_AT_LUA}}, s->ring.tail);
+	empty_ring(s, NULL, own);
 }
 
 void pf_sampler_end_switches(struct pf_sampler *s)
@@ -199,7 +203,7 @@ void pf_sampler_take(struct pf_sampler *s, const void *context)
 	struct here here = {.kind = {.state = PF_AT_LUA, .zone = *s->zone}};
 
 	if (s->at.own) {
-		pf_sampler_empty(s);
+		pf_sampler_empty(s, s->ring.tail);
 		return;
 	}
 	pf_sampling_enter(&s->at);

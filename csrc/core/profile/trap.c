@@ -134,7 +134,7 @@ static void take_samples(const void *context)
 			pf_sampler_take(of[i], context);
 	for (int i = 0; i < n; i++)
 		if (of[i]) {
-			pf_sampler_empty(of[i]);
+			pf_sampler_empty(of[i], of[i]->ring.tail);
 			let_go(&slots[i]);
 		}
 }
