@@ -218,13 +218,20 @@ static int among_words(const struct pf_luajit_view *v, uint64_t word)
 	return 0;
 }
 
-/* Search the register and the C stack for an address of f's instructions. */
+/* Is it an address of f's instructions, after one that may call C code? The last instruction returns; and the address after it is
+ * often that of f's constants, which the interpreter has in a register. */
+static int may_call(const struct pf_luajit_function *f, uint64_t pc)
+{
+	return pf_luajit_holds(f, pc) && pc != f->code + (uint64_t)f->n * PF_LUAJIT_INSTRUCTION;
+}
+
+/* Search the register and the C stack for such an address. */
 static uint64_t pc_in(const struct pf_luajit_view *v, const struct pf_luajit_function *f)
 {
-	if (pf_luajit_holds(f, pc_register(v)))
+	if (may_call(f, pc_register(v)))
 		return pc_register(v);
 	for (unsigned i = 0; i < v->words_n; i++)
-		if (pf_luajit_holds(f, v->words[i]))
+		if (may_call(f, v->words[i]))
 			return v->words[i];
 	return 0;
 }
@@ -248,6 +255,7 @@ static int top_in_c(const struct pf_luajit_view *v, struct top *t)
 	enum { NEAR = 24 };
 	const uint64_t link = pf_luajit_word(v, v->base - PF_LUAJIT_SLOT), outermost = pf_luajit_cframe_of(v, v->cframe, v->base);
 	const uint64_t saved = pf_luajit_saved_pc(v, outermost), pc = pc_register(v);
+	uint64_t outer;
 	struct pf_luajit_function f;
 	const int known = pf_luajit_function_at(v, v->base, &f);
 
@@ -262,9 +270,11 @@ static int top_in_c(const struct pf_luajit_view *v, struct top *t)
 			return 1;
 	if (!known && saved == link && top_of_caller(v, t, v->base, link)) /* a builtin's result has overwritten the function */
 		return 1;
-	if (!known) /* LuaJIT makes a frame without a function to report an error */
-		return pf_luajit_tag(pf_luajit_word(v, v->base - 2 * PF_LUAJIT_SLOT)) == v->l->tag_thread && !pf_luajit_is_bottom(v, v->base) ? take(t, v->base, 0)
-																     : 0;
+	if (!known && pf_luajit_tag(pf_luajit_word(v, v->base - 2 * PF_LUAJIT_SLOT)) == v->l->tag_thread)
+		/* LuaJIT makes a frame without a function to report an error */
+		return pf_luajit_is_bottom(v, v->base) ? 0 : take(t, v->base, 0);
+	if (!known) /* further results have overwritten the link too, or the base is not that of a frame */
+		return (outer = caller_base(v, v->base, saved)) != 0 ? take(t, outer, saved) : 0;
 	if (f.id)
 		return !has_caller(v, v->base) && top_of_caller(v, t, v->base, saved) ? 1 : take(t, v->base, 0);
 	take(t, v->base, pc_in(v, &f));
