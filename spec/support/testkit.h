@@ -48,11 +48,12 @@ size_t tk_check_count(lua_State *L, int arg);
 
 /* The triggers, for threads too. */
 void tk_touch_pages(size_t n);
-/* Called after each query of SIGTRAP's action, if this module is in LD_PRELOAD: see link_in_race. */
-void tk_race(void);
 void tk_syscalls(size_t n);
 void tk_spin(uint64_t ns);
 uint64_t tk_clock(clockid_t id);
+
+/* Called after each query of SIGTRAP's action, if this module is in LD_PRELOAD: see link_in_race. */
+void tk_race(void);
 /* Whether PERF_MEMORY_AS_IS is set: see testkit.c. */
 extern bool tk_memory_as_is;
 /* Faults in all mapped pages, or without `all` only those that may be absent; returns the number of mappings. */

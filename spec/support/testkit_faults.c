@@ -144,7 +144,6 @@ static struct {
 static void pass_on(int number, int sig, siginfo_t *info, void *context)
 {
     const struct sigaction to = chain.replaced[sig][number - 1];
-
     sigset_t blocked;
 
     if (chain.n == 0) {
