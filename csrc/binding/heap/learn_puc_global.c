@@ -151,9 +151,11 @@ static int has_string(const struct pb_heap_learner *w, uint64_t array, uint64_t 
 	return 0;
 }
 
+/* A string whose list is the first one can be found from each word that points to the state: its block has the address of the table,
+ * whose first word is that list. So the table is told from these by several strings, which have different lists. */
 static void learn_strings(struct pb_heap_learner *w)
 {
-	enum { STRINGS = 2048 };
+	enum { STRINGS = 2048, SEVERAL = 16 };
 	struct places table = {{0}}, n = {{0}};
 	struct pb_heap_layout *l = w->l;
 	uint64_t size = 0;
@@ -162,9 +164,11 @@ static void learn_strings(struct pb_heap_learner *w)
 	lua_createtable(w->L, STRINGS, 0);
 	for (int i = 1; i <= STRINGS && sizes < 3; i++) {
 		lua_pushfstring(w->L, "perf: the string %d", i);
-		if (size == 0 || pb_heap_block(w, at(w, l->global_strings)) != size) {
+		if (i <= SEVERAL)
 			NARROW(&table, o % 8 == 0 && has_string(w, at(w, o), pb_heap_at(w, -1)));
+		if (i == SEVERAL)
 			l->global_strings = only(w, &table, "the table of strings");
+		if (i >= SEVERAL && pb_heap_block(w, at(w, l->global_strings)) != size) {
 			size = pb_heap_block(w, at(w, l->global_strings));
 			NARROW(&n, u32(w->global + o) == size / 8);
 			sizes++;
