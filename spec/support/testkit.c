@@ -170,16 +170,25 @@ static int kit_sleeps(lua_State *L)
     return 0;
 }
 
-/* map_exec([path]): maps and unmaps an executable page, of that file or of no file, which writes one mmap record; returns its address */
+/*
+ * map_exec([path]): maps and unmaps an executable page, of that file or of no file, which writes one mmap record; returns its
+ * address. It reads the page first: the kernel takes a build id only from a page that is in memory, and the record of a file that
+ * nobody has used for long would have none.
+ */
 static int kit_map_exec(lua_State *L)
 {
     const char *path = luaL_optstring(L, 1, NULL);
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     const int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    char first[4096];
     void *p;
 
     if (path && fd < 0)
         return tk_refused(L, path, errno);
+    if (path && pread(fd, first, sizeof first, 0) < 0) {
+        close(fd);
+        return tk_refused(L, path, EIO);
+    }
     p = mmap(NULL, page, PROT_READ | PROT_EXEC, MAP_PRIVATE | (path ? 0 : MAP_ANONYMOUS), fd, 0);
     if (path)
         close(fd);
