@@ -19,7 +19,7 @@ it("a difference of heaps begins with what grew most, also if something else fel
   local after = assert(perf.heap())
   local difference = after:diff(before, 1000)
   after:close()
-  -- What else changed in this process is not known: what an earlier spec had kept may be collected, or be held by two paths now.
+  -- Other paths of this process change too: what an earlier spec had kept may be collected, or be held by two paths now.
   local paths, at = difference.paths, {}
   for i, row in ipairs(paths) do at[row.path] = i end
   local grows, falls = at["_G.heap_kept.grows"], at["_G.heap_kept.falls"]
