@@ -22,7 +22,7 @@ function compiled.events(fn, ...)
 end
 
 --- Calls a function with the compiler's default options, also under PERF_JITSTRESS, and returns its first result. The options
--- decide where a trace begins, and so which exits it has.
+-- decide where a trace begins, and so which exits it has. That they are set resets the counters of loops, too.
 function compiled.by_default(fn, ...)
   jit.opt.start("hotloop=56", "hotexit=10")
   local result = fn(...)
