@@ -1,8 +1,10 @@
 --- Code that LuaJIT compiles, for the specs of profilers.
 local compiled = {}
 
+-- The numbers are no integers, which some machines compile in another way, and c would not stay one in all rounds: then the
+-- exits would depend on the round from which the trace is.
 local TEXT = [[
-local a, b, c = 1, 2, 3
+local a, b, c = 1.5, 2.5, 3.5
 for i = 1, 1000 do
   a = a + i
   b = b + a
