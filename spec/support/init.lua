@@ -72,6 +72,14 @@ end
 
 local name
 busted.subscribe({"test", "start"}, function(element, parent)
+  -- busted calls only the last function that a spec gives to `finally`. Here all are called, the last one first.
+  local finally, list = element.env.finally, {}
+  function element.env.finally(fn)
+    table.insert(list, 1, fn)
+    finally(function()
+      for _, each in ipairs(list) do each() end
+    end)
+  end
   name = element.name
   while parent and parent.descriptor ~= "file" and parent.name do
     name = parent.name .. " " .. name
