@@ -106,6 +106,14 @@ function util.read_file(path)
   return text
 end
 
+--- Calls fn until tracefs has the same tracepoints before and after: the kernel may load a module meanwhile, which has some too.
+-- Returns fn's first result, and the names of the tracepoints, one a line.
+function util.of_tracepoints(fn)
+  local path, text, result = util.tracefs_dir() .. "/available_events"
+  repeat text, result = util.read_file(path), fn() until util.read_file(path) == text
+  return result, text
+end
+
 --- "FILE:LINE", without a directory, of the first line of a file that contains a text; raises if there is none.
 function util.line_of(path, text)
   local n = 0
