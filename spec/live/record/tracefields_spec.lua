@@ -156,6 +156,7 @@ describe("perf.tracefields", function()
 
   it("says which users may read the formats", function()
     need("sched:sched_switch")
+    requires{hidden_tracefs = true}
     assert.equal("EACCES", util.in_child(function()
       tf.forget()
       assert(kit.drop())
