@@ -55,7 +55,7 @@ describe("the garbage collector in a profile", function()
       for i = 1, n do sink[1] = { i, { i }, ("x"):rep(i % 50) .. i } end
       return sink
     end
-    local prof = perf.profile({ freq = 4000 }, garbage, 2e5)
+    local prof = util.collecting(perf.profile, { freq = 4000 }, garbage, 2e5)
     local collects = samples(prof)
     assert.is_true(weight(collects) > 0.02 * tonumber(prof.total), profiling.text(prof))
     for _, s in ipairs(collects) do assert.equal("garbage", place(s.stack).func, profiling.text(prof)) end

@@ -4,6 +4,7 @@ local compiled = require "spec.support.compiled"
 local kit = require "testkit"
 local perf = require "perf"
 local profiling = require "spec.support.profiling"
+local util = require "spec.support.util"
 
 local next_line, place = profiling.next_line, profiling.place
 local jit = rawget(_G, "jit")
@@ -93,7 +94,7 @@ describe("a profile of registers", function()
         -- the trace that allocates, whose lines it does not have.
         local prof = compiled.by_default(function()
           if not marked then run() end
-          return perf.profile({ freq = 4000 }, run)
+          return util.collecting(perf.profile, { freq = 4000 }, run)
         end)
         local collected, there = 0, 0
         for _, s in ipairs(prof:samples()) do
