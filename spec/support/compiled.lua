@@ -32,6 +32,15 @@ function compiled.by_default(fn, ...)
   return result
 end
 
+--- Calls a function while compiled code runs, but nothing more is compiled: that takes more rounds of a loop, and more exits of a
+-- trace, than the function has. For specs of what it allocates, since the compiler's own memory is Lua's too.
+function compiled.no_more(fn, ...)
+  jit.opt.start("hotloop=30000", "hotexit=300") -- these counters have 16 and 8 bits
+  local ok, err = pcall(fn, ...)
+  compiled.by_default(function() end)
+  if not ok then error(err, 0) end
+end
+
 --- Calls a function, whose loop is new, until the loop is compiled. Returns the number of its trace, or nil. Loops share 64
 -- counters and their penalties, so a new loop may have to run up to 60,000 times before it is compiled.
 function compiled.trace(run, ...)

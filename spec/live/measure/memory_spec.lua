@@ -105,8 +105,7 @@ describe("Lua's memory", function()
     end
   end))
 
-  it("is counted beside the kernel's events, in any order", function()
-    alone()
+  it("is counted beside the kernel's events, in any order", interpreted(function()
     requires { perf_open = true }
     local c = perf.measure("page-faults," .. BYTES .. ",task-clock," .. BLOCKS, function()
       kit.touch_pages(64)
@@ -121,17 +120,16 @@ describe("Lua's memory", function()
     assert.is_nil(c[2].id)
     c = perf.measure({ { event = BYTES, label = "memory" }, BYTES }, one)
     assert.same({ table_size, table_size }, { c.memory, c[BYTES] })
-  end)
+  end))
 
-  it("is counted where the kernel counts nothing", function()
-    alone()
+  it("is counted where the kernel counts nothing", interpreted(function()
     local blocks = util.in_child(function()
       kit.refuse("perf_event_open", 13)
       perf.measure(BOTH, one)
       return tostring(perf.measure(BOTH, one)[BLOCKS])
     end)
     assert.equal("1", blocks)
-  end)
+  end))
 
   it("is counted by nested measurements, regions and coroutines that take turns", interpreted(function()
     perf.measure(BLOCKS, one)
@@ -195,7 +193,7 @@ describe("Lua's memory", function()
     assert.equal(1, counts[BLOCKS])
   end))
 
-  it("is each Lua state's own", function()
+  it("is each Lua state's own", interpreted(function()
     local c, ok, result = perf.measure(BLOCKS, function()
       one()
       return kit.state(([[
@@ -210,7 +208,7 @@ describe("Lua's memory", function()
     assert.is_true(ok, result)
     assert(c[BLOCKS] < 30, c[BLOCKS]) -- the state has allocated thousands
     assert.equal(1, tonumber(result))
-  end)
+  end))
 
   it("is counted beside profiles of it, which begin and end in any order", interpreted(function()
     requires { registers = true }
@@ -229,8 +227,7 @@ describe("Lua's memory", function()
     assert.equal(table_size, perf.measure(BOTH, one)[BYTES])
   end))
 
-  it("is not counted in the child of a fork, which can begin anew", function()
-    alone()
+  it("is not counted in the child of a fork, which can begin anew", interpreted(function()
     perf.measure(BOTH, one)
     local m = assert(perf.start(BLOCKS))
     local found = util.in_child(function()
@@ -241,7 +238,7 @@ describe("Lua's memory", function()
     assert.matches("^nil a fork happened .* 1$", found)
     one()
     assert(m:stop()[BLOCKS] >= 1)
-  end)
+  end))
 
   it("is listed, and other functions say where it is counted", function()
     local rows = perf.list "memory"
