@@ -89,10 +89,12 @@ describe("luaperf", function()
     requires { perf_open = "user", nosan = true }
     assert.matches("option %-F: positive integer or max expected, got 'maximum'", try "luaperf record -F maximum true")
     sysctl("perf_event_max_sample_rate", nil, function() -- another spec lowers the value
-      local most = util.read_file "/proc/sys/kernel/perf_event_max_sample_rate":match "%d+"
+      local function most() return tonumber((util.read_file "/proc/sys/kernel/perf_event_max_sample_rate":match "%d+")) end
+      local before = most()
       local output = try(("luaperf record -F max -e dummy:u -o x.data -- true && " .. util.lua() .. " -e '"
         .. "for _, a in ipairs(require [[perf]].data.open [[x.data]].attrs) do if a.freq then print(a.sample_freq) end end'"))
-      assert.matches("\n" .. most .. "\n", output)
+      local used = tonumber(output:match "\n(%d+)\n")
+      assert.is_true(used <= before and used >= most(), output) -- the kernel itself lowers it if samples take too long
     end)
   end)
 end)

@@ -2,7 +2,6 @@
 -- and the files are C, the same for each interpreter.
 local as_nobody = require "spec.support.nobody"
 local core = require "perf.core"
-local kit = require "testkit"
 local perf = require "perf"
 local util = require "spec.support.util"
 
@@ -52,7 +51,7 @@ describe("perf.record of a command", function()
         assert.is_true(count(records, "mmap2", "executable", true) >= 3)
         assert.equal(1, count(records, "exit"))
         assert.equal("page-faults:u", file.attrs[1].name)
-        assert.equal(#kit.cpus(), #file.attrs[1].ids)
+        assert.equal(#util.online_cpus(), #file.attrs[1].ids)
         assert.equal("finished_round", records[#records].type)
       end)
     end

@@ -38,11 +38,11 @@ describe("a Set", function()
 
   it("counts an event that is named twice in two entries", function()
     set = own { FAULTS, FAULTS }
-    kit.touch_pages(16)
+    kit.touch_pages(5000) -- many more than opening the second event may cause
     assert(set:disable())
     local c = set:read()
     assert.equal(2, #c)
-    assert.is_true(c[1].value >= 16 and c[2].value >= 16 and c[1].value < 2 * c[2].value)
+    assert.is_true(c[1].value >= 5000 and c[2].value >= 5000 and c[1].value < 2 * c[2].value)
   end)
 
   it("of one event has the fields of its entry too", function()
