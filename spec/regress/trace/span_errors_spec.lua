@@ -63,7 +63,7 @@ describe("an error in tracer:span", function()
       collectgarbage()
       t:flush()
       print(ok, err, s and s.status, (t:current()))]]
-    local output = util.shell(("ulimit -v 300000; %s -e '%s'"):format(util.lua(), code))
+    local output = util.shell(("ulimit -v 100000; %s -e '%s'"):format(util.lua(), code))
     assert.matches("^false\t.*not enough memory\terror\tnil", output)
   end)
 end)
