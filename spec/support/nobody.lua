@@ -1,4 +1,4 @@
---- Runs a function as an ordinary user, in a child.
+--- Runs a function as an ordinary user, in a child: `nobody(level, fn, ...)`.
 local kit = require "testkit"
 local sysctl = require "spec.support.sysctl"
 local util = require "spec.support.util"
@@ -16,12 +16,19 @@ local function read_modules()
   end
 end
 
---- Runs fn(...) in a child as user nobody, at a level of kernel.perf_event_paranoid. Returns its first result as a string.
-return function(level, fn, ...)
+local function as_user(user, level, fn, ...)
   read_modules()
   return sysctl("perf_event_paranoid", level, util.in_child, function(...)
     for name, chunk in pairs(chunks) do package.preload[name] = chunk end
-    assert(kit.drop(NOBODY))
+    assert(kit.drop(user))
     return fn(...)
   end, ...)
 end
+
+local nobody = {}
+
+--- The same as a user that has no other process. The memory for rings is a user's, so what others have mapped is missing.
+function nobody.alone(level, fn, ...) return as_user(40000 + kit.getpid() % 20000, level, fn, ...) end
+
+--- Runs fn(...) in a child as user nobody, at a level of kernel.perf_event_paranoid. Returns its first result as a string.
+return setmetatable(nobody, { __call = function(_, level, fn, ...) return as_user(NOBODY, level, fn, ...) end })

@@ -156,7 +156,7 @@ describe("an ordinary user", function()
 
   it("may map as many rings as the doctor says", function()
     requires { nosan = true }
-    local said, mapped = as_nobody(2, function()
+    local said, mapped = as_nobody.alone(2, function()
       assert(kit.rlimit("memlock", 2 ^ 20))
       local text
       for _, row in ipairs(perf.doctor()) do

@@ -1,9 +1,9 @@
 -- Event's ring, on software events that this process causes in exact numbers.
+local as_nobody = require "spec.support.nobody"
 local core = require "perf.core"
 local kit = require "testkit"
 local perf = require "perf"
 local rings = require "spec.support.rings"
-local sysctl = require "spec.support.sysctl"
 local util = require "spec.support.util"
 
 local faults, touch, count, raises = rings.faults, rings.touch, rings.count, rings.raises
@@ -66,9 +66,7 @@ describe("an Event's ring", function()
 
     it("with fewer pages, for an ordinary user without any allowance left", function()
       requires { root = true, cmd = "flock" }
-      local text = sysctl("perf_event_paranoid", 2, util.in_child, function()
-        -- A user for this spec only: the allowance belongs to the user.
-        kit.drop(40000 + kit.getpid() % 20000)
+      local text = as_nobody.alone(2, function()
         kit.rlimit("memlock", 0, 0)
         local ev = assert(perf.open({ event = "page-faults:u", sample_period = 1 }))
         local same, pages, message = ev:map { pages = 2048 }
