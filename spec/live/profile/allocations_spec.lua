@@ -205,8 +205,8 @@ describe("a profile of allocations", function()
     local expected = math.sqrt(PERIOD / (whole / TIMES))
     assert(math.abs(mean - 1) < 4.5 * expected / math.sqrt(TIMES), ("mean %.4f"):format(mean))
     assert(deviation < 1.5 * expected, ("deviation %.4f of %.4f"):format(deviation, expected))
-    -- Small blocks are seldom samples, and each of these stands for many.
-    assert(math.abs(counted / blocks - 1) < 0.35, ("%d of %d blocks"):format(counted, blocks))
+    -- Small blocks are seldom samples, and each of these stands for many: the standard error of their number is 8 %.
+    assert(math.abs(counted / blocks - 1) < 0.5, ("%d of %d blocks"):format(counted, blocks))
   end)
 
   it("has parts that snapshots give, without the work of making them", function()
