@@ -178,9 +178,26 @@ static void make_thread(unsigned thread, unsigned stack, unsigned cframe, uint64
 	put(cframe + layout.cframe_previous, 0, 8);
 }
 
+/* Make the C stack look as while the common exit handler works: the interpreter's address is that of the exit, and the handler has stored
+ * the trace's stack pointer. */
+static void make_exit(unsigned trace, unsigned exit, unsigned cframe)
+{
+	enum { SPACE = 16, BELOW_X86 = 96, BELOW_ARM = 8 };
+	uint16_t adjust;
+	uint64_t pc;
+
+	memcpy(&adjust, image + TRACE + trace * 0x90 + layout.trace_adjust, sizeof adjust);
+	memcpy(&pc, image + MAPS + trace * 0x80 + exit * 16 + 8, sizeof pc);
+	put(cframe + layout.cframe_pc, pc >> 8, 8);
+	cframe -= SPACE + adjust;
+	put(cframe - BELOW_X86, at + cframe, 8);
+	put(cframe - BELOW_ARM, at + cframe, 8);
+}
+
 static struct pf_registers make_image(void)
 {
 	const unsigned in_coroutine = fuzz_below(2), cframe = in_coroutine ? C_STACK + 0x800 : C_STACK + 0x1800;
+	const unsigned trace = fuzz_below(TRACES + 2), exit = fuzz_below(6);
 	struct pf_registers r = {.n = 16};
 	uint64_t base, inner;
 
@@ -196,10 +213,12 @@ static struct pf_registers make_image(void)
 	put(GLOBAL + layout.trace_base, fuzz_below(2) ? (in_coroutine ? inner : base) : 0, 8);
 	put(GLOBAL + layout.traces, at + ARRAY, 8);
 	put(GLOBAL + layout.traces_n, TRACES + 1, 4);
-	put(GLOBAL + layout.trace_exit, fuzz_below(TRACES + 2), 4);
-	put(GLOBAL + layout.trace_exit + 4, fuzz_below(6), 4);
+	put(GLOBAL + layout.trace_exit, trace, 4);
+	put(GLOBAL + layout.trace_exit + 4, exit, 4);
 	for (unsigned i = 1; i < 40; i++)
 		put(cframe - i * 8, at + (fuzz_below(2) ? MACHINE + fuzz_below(0xa00) : fuzz_below(IMAGE)), 8);
+	if (fuzz_below(2))
+		make_exit(trace, exit, cframe);
 	r.sp = at + cframe - fuzz_below(40) * 8;
 	r.ip = at + MACHINE + fuzz_below(0xc00);
 	for (unsigned i = 0; i < r.n; i++)

@@ -160,7 +160,7 @@ static __always_inline void put_luajit(struct scratch *s)
 	main = put(PF_PIECE_CHANGES, s->s.global - main_below(s), main_below(s) + layout.global_size);
 	base = main && layout.traces ? word_of(s, main, main_below(s) + layout.trace_base) : 0;
 	s->vmstate = main ? number_of(s, main, main_below(s) + layout.global_vmstate) : 0;
-	if (base || (layout.traces && s->vmstate == VM_EXIT)) {
+	if (base || (layout.traces && (s->vmstate == VM_EXIT || s->vmstate == VM_COLLECTOR))) {
 		at = put(PF_PIECE_CHANGES, s->s.global + layout.compiler_from, layout.compiler_size);
 		if (layout.trace_exit)
 			put(PF_PIECE_CHANGES, s->s.global + layout.trace_exit, 8);

@@ -4,7 +4,8 @@
 
 #include "bpf/outside/keys.h"
 
-enum { VM_C = 0xfffffffe, VM_EXIT = 0xfffffffc }; /* LuaJIT's states while a C function runs, and while compiled code is left */
+/* LuaJIT's states while a C function runs, while the collector does, and while compiled code is left. */
+enum { VM_C = 0xfffffffe, VM_COLLECTOR = 0xfffffffd, VM_EXIT = 0xfffffffc };
 
 /* The index of the line of the instruction before a pc; NO_LINE if it is not in the prototype at a place, whose code is at an address. */
 static __always_inline __u64 line_of(struct scratch *s, __u64 prototype, __u64 code, __u64 pc)

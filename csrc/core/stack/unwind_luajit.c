@@ -423,7 +423,7 @@ static void unwind(struct pf_luajit_view *v)
 	find_moved_stack(v);
 	if (!trace_base) /* otherwise the thread's base is not used, and may be an old one */
 		find_moved_base(v);
-	if ((trace_base || v->vmstate == PF_LUAJIT_EXIT) && pf_luajit_trace(v, trace_base))
+	if ((trace_base || v->vmstate == PF_LUAJIT_EXIT || v->vmstate == PF_LUAJIT_COLLECTOR) && pf_luajit_trace(v, trace_base))
 		return;
 	if ((!v->switching && r->sp + 2 * sizeof(uint64_t) >= v->cframe && top_in_vm(v, &t)) || top_in_c(v, &t))
 		pf_luajit_frames(v, t.base, t.pc, NULL);

@@ -234,7 +234,7 @@ static void frames(struct pf_luajit_view *v, const struct pf_trace *t, struct pf
 		pf_luajit_frames(v, base, 0, &lines);
 		return;
 	}
-	if (!leaves && !pf_trace_recall(v, t, base, &position, &s)) {
+	if ((!leaves || position.called) && !pf_trace_recall(v, t, base, &position, &s)) {
 		const struct pf_trace_position from = position;
 
 		pf_trace_begin_notes(v);
@@ -382,14 +382,22 @@ static uint64_t base_of_exit(const struct pf_luajit_view *v, const struct pf_tra
 	return v->base - (uint64_t)(s.base - 2) * PF_LUAJIT_SLOT;
 }
 
-/* A trace is being left: its exit stub or the common exit handler runs. */
+/* The collector runs. Has the common exit handler called it? The handler has stored the address at which the interpreter continues. */
+static int collects_at_exit(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t k)
+{
+	struct pf_snapshot s;
+
+	return pf_trace_read_snapshot(v, t, k, &s) && s.pc == pf_luajit_saved_pc(v, v->cframe) && pf_trace_handles_exit(v, t);
+}
+
+/* A trace is being left: its exit stub or the common exit handler runs, or the collector, which the handler has called. */
 static int find_exit(const struct pf_luajit_view *v, struct pf_trace *t, uint32_t *k, uint64_t *base)
 {
 	uint32_t from[2]; /* the trace's number, and that of its exit */
 
 	if (v->vmstate >= 0)
 		return *base && pf_trace_exit_number(v, t, k);
-	if (v->vmstate != PF_LUAJIT_EXIT)
+	if (v->vmstate != PF_LUAJIT_EXIT && (v->vmstate != PF_LUAJIT_COLLECTOR || *base))
 		return 0;
 	/* The handler has the numbers in registers until it clears the base. It stores them after it has set vmstate. */
 	if (*base)
@@ -398,6 +406,8 @@ static int find_exit(const struct pf_luajit_view *v, struct pf_trace *t, uint32_
 		return 0;
 	*k = from[1];
 	if (!pf_trace_read_numbered(v, from[0], t) || *k >= t->snapshots_n)
+		return 0;
+	if (v->vmstate == PF_LUAJIT_COLLECTOR && !collects_at_exit(v, t, *k))
 		return 0;
 	if (!*base)
 		*base = base_of_exit(v, t, *k);
@@ -434,6 +444,7 @@ int pf_luajit_trace(struct pf_luajit_view *v, uint64_t trace_base)
 	}
 	at.offset = AT_EXIT;
 	if (find_exit(v, &t, &at.k, &trace_base)) {
+		at.called = v->vmstate == PF_LUAJIT_COLLECTOR;
 		frames(v, &t, at, trace_base);
 		return 1;
 	}

@@ -96,6 +96,9 @@ void pf_trace_exit_registers(const struct pf_registers *r, uint32_t from[2])
 	from[1] = (uint32_t)r->general[0];
 }
 
+/* From the stack pointer of the trace down to where the handler stores it. */
+enum { STORED_POINTER = 8 };
+
 #else
 
 int pf_trace_is_mark(const unsigned char *code)
@@ -177,7 +180,17 @@ void pf_trace_exit_registers(const struct pf_registers *r, uint32_t from[2])
 	from[1] = (uint32_t)r->general[EXIT];
 }
 
+/* From the stack pointer of the trace down to where the handler stores it: above it are 11 of the 16 registers. */
+enum { STORED_POINTER = 12 * 8 };
+
 #endif
+
+int pf_trace_handles_exit(const struct pf_luajit_view *v, const struct pf_trace *t)
+{
+	const uint32_t below = PF_LUAJIT_ENTRY_SPACE + t->adjust;
+
+	return t->adjust % PF_LUAJIT_SLOT == 0 && pf_luajit_c_word(v, (below + STORED_POINTER) / PF_LUAJIT_SLOT - 1) == v->cframe - below;
+}
 
 unsigned pf_trace_call_number(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t begins, uint32_t ends, uint64_t offset, unsigned n)
 {

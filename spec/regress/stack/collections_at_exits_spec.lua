@@ -1,0 +1,151 @@
+-- The story: 9 to 31 % of the time of compiled code that allocates was shown as the collector's work on the first line of its
+-- loop, which allocates nothing. Compiled code cannot run the steps of a collection that cannot be divided. It is left by an
+-- exit, and the handler of the exit calls the collector, when the interpreter's address is already that of the exit.
+-- With many coroutines such a step is long. While a child lives, the parent's first write to each page is a page fault, and the
+-- step writes to the unused slots of all coroutines. So it has hundreds of faults, on any machine.
+local kit = require "testkit"
+local page_fault = require "spec.support.page_fault"
+local perf = require "perf"
+local profiling = require "spec.support.profiling"
+local util = require "spec.support.util"
+
+local COROUTINES, DEPTH, ENOUGH = 2000, 30, 100
+
+-- The first and the last line that allocates, and a text that returns a function of a number of rounds.
+local PROGRAMS = {
+  ["on one line of a loop"] = { 4, 4, [[
+    return function(rounds)
+      for i = 1, rounds do
+        n = n + i
+        kept[1] = { i, n }
+        n = n % 10000
+      end
+    end]] },
+  ["on two lines of a loop"] = { 4, 6, [[
+    return function(rounds)
+      for i = 1, rounds do
+        n = n + i
+        kept[1] = { i, n }
+        n = n % 10000
+        kept[2] = { n, i }
+        n = n - 1
+      end
+    end]] },
+  ["in a `while` loop"] = { 6, 6, [[
+    return function(rounds)
+      local i = 0
+      while i < rounds do
+        i = i + 1
+        n = n + i
+        kept[1] = { i, n }
+        n = n % 10000
+      end
+    end]] },
+  ["in a branch, which is a trace of its own"] = { 8, 8, [[
+    return function(rounds)
+      for i = 1, rounds do
+        n = n + i
+        if i % 2 == 0 then
+          n = n - 1
+        else
+          n = n + 1
+          kept[1] = { i, n }
+        end
+        n = n % 10000
+      end
+    end]] },
+  ["in a function that a loop calls"] = { 5, 11, [[
+    local make
+    local function run(rounds)
+      for i = 1, rounds do
+        n = n + i
+        kept[1] = make(i)
+        n = n % 10000
+      end
+    end
+    function make(i)
+      local k = i + 1
+      return { k, i }
+    end
+    return run]] },
+  ["in a function that C code calls"] = { 3, 3, [[
+    local function less(a, b)
+      n = n + a
+      kept[1] = { a, b }
+      n = n % 10000
+      return a < b
+    end
+    local list = {}
+    for i = 1, 100 do list[i] = i end
+    return function(rounds)
+      for _ = 1, rounds / 500 do table.sort(list, less) end
+    end]] },
+  ["in a coroutine"] = { 5, 5, [[
+    local resume = coroutine.wrap(function(rounds)
+      while true do
+        for i = 1, rounds do
+          n = n + i
+          kept[1] = { i, n }
+          n = n % 10000
+        end
+        coroutine.yield()
+      end
+    end)
+    return function(rounds)
+      for _ = 1, rounds / 1000 do resume(1000) end
+    end]] },
+}
+
+local function deep(n)
+  if n == 0 then return coroutine.yield() end
+  return 1 + deep(n - 1)
+end
+
+describe("the collector, for which compiled code is left,", function()
+  local coroutines
+  before_each(function()
+    requires { lua = "luajit", jit = true, perf_open = true, registers = true, nostress = true }
+    coroutines = {}
+    for i = 1, COROUTINES do
+      coroutines[i] = coroutine.create(deep)
+      coroutine.resume(coroutines[i], DEPTH)
+    end
+  end)
+  after_each(function()
+    coroutines = nil
+    page_fault.restore()
+  end)
+
+  for title, program in pairs(PROGRAMS) do
+    it("works on behalf of what was allocated " .. title, function()
+      local first, last, text = unpack(program)
+      local jit = rawget(_G, "jit")
+      jit.flush()
+      jit.opt.start("hotloop=10", "hotexit=2") -- this also resets the counters
+      local run = assert(loadstring("local n, kept = 0, {} " .. text, "=program"))()
+      run(1000)
+      local pause, speed = collectgarbage("setpause", 0), collectgarbage("setstepmul", 10000)
+      finally(function()
+        collectgarbage("setpause", pause)
+        collectgarbage("setstepmul", speed)
+      end)
+      local child
+      local prof = perf.profile({ event = util.FAULTS, period = 1 }, function()
+        collectgarbage() -- the next collection begins at once
+        collectgarbage("setpause", 1000) -- but not the one after it
+        child = kit.start(function() end)
+        run(1e5)
+      end)
+      assert(child:go())
+      local collects = 0
+      for _, s in ipairs(prof:samples()) do
+        local f = profiling.place(s.stack)
+        if s.stack[1].name == "(garbage collector)" and page_fault.in_program(f) then
+          collects = collects + s.weight
+          assert.is_true(f.line >= first and (f.lastline or f.line) <= last, profiling.text(prof))
+        end
+      end
+      assert.is_true(collects >= ENOUGH, profiling.text(prof))
+    end)
+  end
+end)
