@@ -270,6 +270,8 @@ static int learn_once(lua_State *L, const struct pf_memory *m, struct pb_layout 
 	lua_pushlightuserdata(w.S, &w);
 	options = lua_newthread(L);
 	lua_pushcfunction(options, set_optimizations);
+	for (int i = 0; i < PB_LUAJIT_TRACES; i++)
+		w.traces[i].after = lua_newuserdata(L, PB_LUAJIT_COMPILER + 4);
 	lua_sethook(L, NULL, 0, 0); /* hooks are global: another hook's code would run between the probes' instructions */
 	w.collects = pb_collects(L);
 	if (w.collects) /* finalizers would run between the probes' instructions, and allocate */
@@ -283,7 +285,7 @@ static int learn_once(lua_State *L, const struct pf_memory *m, struct pb_layout 
 	if (w.collects)
 		lua_gc(L, LUA_GCRESTART, 0);
 	lua_sethook(L, hook, mask, count);
-	lua_pop(L, 2);
+	lua_pop(L, 2 + PB_LUAJIT_TRACES);
 	if (r == 0)
 		return 0;
 	*why = w.why ? w.why : "memory";

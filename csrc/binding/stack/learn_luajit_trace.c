@@ -209,10 +209,12 @@ int pb_luajit_run_loop(struct pb_learner *w, int loop, void (*look)(struct pb_le
 static int compile(struct pb_learner *w, int loop)
 {
 	const uint64_t function = (uintptr_t)lua_topointer(w->S, loop);
+	struct pb_luajit_trace *t = &w->traces[w->traces_n];
 
-	w->traces[w->traces_n].bytecode = pb_luajit_word(w, function + w->l->function_code);
+	t->bytecode = pb_luajit_word(w, function + w->l->function_code);
 	if (!pb_luajit_run_loop(w, loop, look_in_trace))
 		return 0;
+	pb_learn_grab(w, t->after, w->global, PB_LUAJIT_COMPILER + 4);
 	w->traces_n++;
 	return 1;
 }
@@ -407,33 +409,27 @@ static void look_at_kinds(struct pb_learner *w)
 
 /* --- exits ----------------------------------------------------------------------------------------------------------- */
 
-static void look_whether_compiled(struct pb_learner *w)
-{
-	w->looks += pb_luajit_compiled(w) >= 0;
-}
-
 /* When a loop ends, a trace of it is left. Then the compiler's state has the number of the trace and that of the exit, whose snapshot
  * has the address after the loop. It need not be the loop's first trace: where LuaJIT has integers besides doubles, as on arm64, the
- * sums in the loop overflow, and further traces of the loop are compiled for the new types. */
+ * sums in the loop overflow, and further traces of the loop are compiled for the new types. Only the first run of a loop counts: if the
+ * program has set a small "hotexit", what follows the exit is compiled too, and the next run leaves no trace. */
 static void learn_exit(struct pb_learner *w)
 {
-	static const uint8_t order[] = {0, 1, 0, 1};
 	struct pf_luajit_memo memo = {.constants = 0};
 	const struct pf_luajit_view v = {.l = w->l, .m = w->m, .global = w->global, .memo = &memo};
 	uint8_t out[PB_LUAJIT_COMPILER / 4] = {0};
 	struct pb_luajit_choice place = {0, 0};
 
-	for (unsigned i = 0; i < sizeof order; i++) {
+	for (const struct pb_luajit_trace *t = w->traces; t < w->traces + PB_LUAJIT_TRACES; t++) {
 		struct pf_trace first, left;
 		struct pf_snapshot s;
 
-		if (!pb_luajit_run_loop(w, order[i] ? PB_LUAJIT_LOOPS_MANY : PB_LUAJIT_LOOPS_FEW, look_whether_compiled) ||
-		    !pf_trace_read_numbered(&v, w->traces[order[i]].number, &first) || !is_start(w, &w->traces[order[i]], first.start))
+		if (!pf_trace_read_numbered(&v, t->number, &first) || !is_start(w, t, first.start))
 			return;
 		for (unsigned k = 0; k < sizeof out; k++)
 			if (!out[k])
-				out[k] = !pf_trace_read_numbered(&v, pb_luajit_number(w, w->global + k * 4), &left) ||
-					 !pf_trace_read_snapshot(&v, &left, pb_luajit_number(w, w->global + (k + 1) * 4), &s) ||
+				out[k] = !pf_trace_read_numbered(&v, t->after[k], &left) ||
+					 !pf_trace_read_snapshot(&v, &left, t->after[k + 1], &s) ||
 					 s.pc != first.start + PF_LUAJIT_INSTRUCTION;
 	}
 	for (unsigned k = 0; k < sizeof out; k++)
