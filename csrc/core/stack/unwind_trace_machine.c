@@ -96,8 +96,21 @@ void pf_trace_exit_registers(const struct pf_registers *r, uint32_t from[2])
 	from[1] = (uint32_t)r->general[0];
 }
 
-/* From the stack pointer of the trace down to where the handler stores it. */
-enum { STORED_POINTER = 8 };
+/* The handler stores 0 and the stack pointer of the trace just below where that points. How much room the trace has above it is not
+ * known here, so each place is looked at that it may be. */
+int pf_trace_handles_exit(const struct pf_luajit_view *v, const struct pf_trace *t)
+{
+	enum { ROOM_MOST = 256 * 4, ALIGNED = 16 }; /* of a trace: 256 slots of 4 bytes */
+
+	(void)t;
+	for (uint32_t below = PF_LUAJIT_ENTRY_SPACE; below <= PF_LUAJIT_ENTRY_SPACE + ROOM_MOST; below += ALIGNED) {
+		const uint32_t i = below / PF_LUAJIT_SLOT;
+
+		if (pf_luajit_c_word(v, i) == v->cframe - below && pf_luajit_c_word(v, i + 1) == 0)
+			return 1;
+	}
+	return 0;
+}
 
 #else
 
@@ -180,17 +193,15 @@ void pf_trace_exit_registers(const struct pf_registers *r, uint32_t from[2])
 	from[1] = (uint32_t)r->general[EXIT];
 }
 
-/* From the stack pointer of the trace down to where the handler stores it: above it are 11 of the 16 registers. */
-enum { STORED_POINTER = 12 * 8 };
-
-#endif
-
 int pf_trace_handles_exit(const struct pf_luajit_view *v, const struct pf_trace *t)
 {
+	enum { STORED_POINTER = 12 * 8 }; /* from that stack pointer down to where the handler stores it: above it are 11 of the 16 registers */
 	const uint32_t below = PF_LUAJIT_ENTRY_SPACE + t->adjust;
 
 	return t->adjust % PF_LUAJIT_SLOT == 0 && pf_luajit_c_word(v, (below + STORED_POINTER) / PF_LUAJIT_SLOT - 1) == v->cframe - below;
 }
+
+#endif
 
 unsigned pf_trace_call_number(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t begins, uint32_t ends, uint64_t offset, unsigned n)
 {
