@@ -5,9 +5,12 @@
 #include "testkit.h"
 
 #include <errno.h>
+#include <linux/bpf.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* rings(): an array of {addr=, size=} of the mapped rings, in the order of their addresses */
 static int kit_rings(lua_State *L)
@@ -57,6 +60,22 @@ static int kit_poke(lua_State *L)
     return 0;
 }
 
+/* poke_map(fd, value): sets the first value of a BPF map, also in a child of the process that loaded the map */
+static int kit_poke_map(lua_State *L)
+{
+    const uint32_t first = 0;
+    union bpf_attr attr;
+
+    memset(&attr, 0, sizeof attr);
+    attr.map_fd = (uint32_t)luaL_checkinteger(L, 1);
+    attr.key = (uintptr_t)&first;
+    attr.value = (uintptr_t)luaL_checkstring(L, 2);
+    if (syscall(SYS_bpf, BPF_MAP_UPDATE_ELEM, &attr, sizeof attr) != 0)
+        return tk_refused(L, "bpf", errno);
+    lua_pushboolean(L, 1);
+    return 1;
+}
+
 /* take(addr, size): replaces a mapping by private zero bytes */
 static int kit_take(lua_State *L)
 {
@@ -68,7 +87,8 @@ static int kit_take(lua_State *L)
 }
 
 static const luaL_Reg functions[] = {
-    { "rings", kit_rings }, { "peek", kit_peek }, { "poke", kit_poke }, { "take", kit_take },
+    { "rings", kit_rings }, { "peek", kit_peek }, { "poke", kit_poke }, { "poke_map", kit_poke_map },
+    { "take", kit_take },
     { NULL, NULL },
 };
 

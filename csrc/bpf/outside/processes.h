@@ -27,7 +27,12 @@ struct mm_struct {
 	unsigned long start_stack;
 } __attribute__((preserve_access_index));
 
+struct sched_entity {
+	__u64 sum_exec_runtime;
+} __attribute__((preserve_access_index));
+
 struct task_struct {
+	struct sched_entity se;
 	struct task_struct *real_parent, *group_leader;
 	struct pid *thread_pid;
 	struct mm_struct *mm;

@@ -239,23 +239,39 @@ static __always_inline int write_return(__u32 thread, const struct pf_switched_o
 	return 1;
 }
 
+/* The kernel does not run this program at each switch: there are kernels that hide from tracers what some threads of the system do. If
+ * the program has missed the return of the running thread, the thread has been off its CPU whenever it has not run since. */
+static __always_inline void note_missed_return(struct pf_switched_out *left, __u64 now, __u64 ran)
+{
+	const __u64 passed = now - left->time;
+
+	if (left->off || left->ended || passed <= ran - left->ran)
+		return;
+	left->off = passed - (ran - left->ran);
+	count(PF_SNAPSHOT_OFF, left->off);
+}
+
 /* Note that a thread leaves its CPU. Returns 0 if there is no room for that or for its last return, or if the map still has an
  * ended thread with the same number, which only the collector may remove. */
-static __always_inline int leave(__u32 thread, __u64 now)
+static __always_inline int leave(__u32 thread, __u64 now, __u64 ran)
 {
-	const struct pf_switched_out *left = bpf_map_lookup_elem(&switches, &thread), out = {.time = now};
+	const struct pf_switched_out out = {.time = now, .ran = ran};
+	struct pf_switched_out *left = bpf_map_lookup_elem(&switches, &thread);
 
-	if (left && (left->ended || (left->off && !write_return(thread, left))))
-		return 0;
+	if (left) {
+		note_missed_return(left, now, ran);
+		if (left->ended || (left->off && !write_return(thread, left)))
+			return 0;
+	}
 	return !bpf_map_update_elem(&switches, &thread, &out, BPF_ANY);
 }
 
-/* Note how long the thread that the CPU switches to was off its CPU. */
+/* Note how long the thread that the CPU switches to was off its CPU. It may have the number of a thread that has ended. */
 static __always_inline void return_to(__u32 thread)
 {
 	struct pf_switched_out *left = bpf_map_lookup_elem(&switches, &thread);
 
-	if (!left || left->off)
+	if (!left || left->off || left->ended)
 		return;
 	left->off = bpf_ktime_get_ns() - left->time;
 	count(PF_SNAPSHOT_OFF, left->off);
@@ -265,9 +281,13 @@ static __always_inline void return_to(__u32 thread)
 /* A thread has ended, and will not leave its CPU again. If the ring has no room for its last return, the collector takes it from the map. */
 static __always_inline void end(__u32 thread)
 {
+	const struct task_struct *task = (void *)bpf_get_current_task_btf();
 	struct pf_switched_out *left = bpf_map_lookup_elem(&switches, &thread);
 
-	if (!left || left->ended || write_return(thread, left))
+	if (!left || left->ended)
+		return;
+	note_missed_return(left, bpf_ktime_get_ns(), task->se.sum_exec_runtime);
+	if (write_return(thread, left))
 		return;
 	left->ended = 1;
 	count(PF_SNAPSHOT_ENDED, 1);
@@ -341,7 +361,7 @@ static __always_inline void take(void *ctx, __u64 weight, __u64 address, int puc
 	size = s->s.used;
 	if (size > MOST_BYTES)
 		size = MOST_BYTES;
-	if (is_switch && !leave(thread, began)) {
+	if (is_switch && !leave(thread, began, task->se.sum_exec_runtime)) {
 		drop(weight);
 	} else if (bpf_ringbuf_output(&ring, s, sizeof s->s + size, wakeup(s))) {
 		drop(weight);

@@ -96,9 +96,10 @@ struct pf_switched_in {
 
 /* A thread that has left its CPU: the time when it left; off: how long it was off its CPU, if it has returned and the
  * ring had no room for its struct pf_switched_in; else 0. ended: 1 if it has ended since then; the collector takes its last return
- * from here, and removes it. Until then the program does not change it, although another thread may have the same number. */
+ * from here, and removes it. Until then the program does not change it, although another thread may have the same number. ran: its CPU
+ * time when it left. */
 struct pf_switched_out {
-	pf_u64 time, off, ended;
+	pf_u64 time, off, ended, ran;
 };
 
 /* The samples that were counted for the key of a stack. */
