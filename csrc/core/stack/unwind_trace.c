@@ -366,34 +366,41 @@ static int find_trace(const struct pf_luajit_view *v, uint64_t base, struct pf_t
 	return best != 0;
 }
 
-/* The handler restores the frames of the inlined functions; after that, the thread has the base of the innermost one. */
-static uint64_t base_of_exit(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t k)
+/* The handler restores the frames of the inlined functions; after that, the thread has the base of the innermost one. Returns whether it
+ * has; *base is the thread's own otherwise. */
+static int base_of_exit(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s, uint64_t *base)
 {
 	struct pf_trace_slots slots;
 	struct pf_luajit_function f;
-	struct pf_snapshot s;
 
-	if (!pf_trace_read_snapshot(v, t, k, &s) || s.base == 2)
-		return v->base;
-	pf_trace_read_slots(v, t, &s, &slots);
-	if (!pf_trace_knows(&slots, s.base - 1) || pf_luajit_word(v, v->base - PF_LUAJIT_SLOT) != pf_trace_value(v, &slots, s.base - 1) ||
-	    !pf_luajit_function_at(v, v->base, &f) || !(f.id || pf_luajit_holds(&f, s.pc + PF_LUAJIT_INSTRUCTION)))
-		return v->base;
-	return v->base - (uint64_t)(s.base - 2) * PF_LUAJIT_SLOT;
+	*base = v->base;
+	if (!pf_luajit_function_at(v, v->base, &f) || !(f.id || pf_luajit_holds(&f, s->pc + PF_LUAJIT_INSTRUCTION)))
+		return 0;
+	if (s->base == 2)
+		return 1;
+	pf_trace_read_slots(v, t, s, &slots);
+	if (!pf_trace_knows(&slots, s->base - 1) || pf_luajit_word(v, v->base - PF_LUAJIT_SLOT) != pf_trace_value(v, &slots, s->base - 1))
+		return 0;
+	*base -= (uint64_t)(s->base - 2) * PF_LUAJIT_SLOT;
+	return 1;
 }
 
-/* The collector runs. Has the common exit handler called it? The handler has stored the address at which the interpreter continues. */
-static int collects_at_exit(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t k)
+/* The collector runs. Has the common exit handler called it? The handler has stored the address at which the interpreter continues. A C
+ * function that the interpreter has called since then may have left these traces of the handler, but has a base of its own. */
+static int collects_at_exit(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s)
 {
-	struct pf_snapshot s;
+	struct pf_luajit_function f;
 
-	return pf_trace_read_snapshot(v, t, k, &s) && s.pc == pf_luajit_saved_pc(v, v->cframe) && pf_trace_handles_exit(v, t);
+	return pf_luajit_function_at(v, v->base, &f) && !f.id && s->pc == pf_luajit_saved_pc(v, v->cframe) && pf_trace_handles_exit(v, t);
 }
 
 /* A trace is being left: its exit stub or the common exit handler runs, or the collector, which the handler has called. */
 static int find_exit(const struct pf_luajit_view *v, struct pf_trace *t, uint32_t *k, uint64_t *base)
 {
 	uint32_t from[2]; /* the trace's number, and that of its exit */
+	uint64_t restored = v->base;
+	struct pf_snapshot s;
+	int is_restored;
 
 	if (v->vmstate >= 0)
 		return *base && pf_trace_exit_number(v, t, k);
@@ -407,10 +414,12 @@ static int find_exit(const struct pf_luajit_view *v, struct pf_trace *t, uint32_
 	*k = from[1];
 	if (!pf_trace_read_numbered(v, from[0], t) || *k >= t->snapshots_n)
 		return 0;
-	if (v->vmstate == PF_LUAJIT_COLLECTOR && !collects_at_exit(v, t, *k))
+	if (*base)
+		return 1;
+	is_restored = pf_trace_read_snapshot(v, t, *k, &s) && base_of_exit(v, t, &s, &restored);
+	if (v->vmstate == PF_LUAJIT_COLLECTOR && !(is_restored && collects_at_exit(v, t, &s)))
 		return 0;
-	if (!*base)
-		*base = base_of_exit(v, t, *k);
+	*base = restored;
 	return 1;
 }
 

@@ -148,4 +148,46 @@ describe("the collector, for which compiled code is left,", function()
       assert.is_true(collects >= ENOUGH, profiling.text(prof))
     end)
   end
+
+  -- The story: such a function had what the exit's handler had left on the C stack in a large local variable that it did not
+  -- set, and its caller's saved address was still that of the exit. The collector's work was shown on line 4.
+  it("works for a C function that the interpreter has called since then", function()
+    local jit = rawget(_G, "jit")
+    jit.flush()
+    jit.opt.start("hotloop=10", "hotexit=1000")
+    local run = assert(loadstring([[
+      local n, kept, match, collectgarbage = 0, {}, string.match, collectgarbage
+      local function work(i, at)
+        n = n + i
+        kept[1] = { i, n }
+        n = n % 10000
+        if i == at then
+          collectgarbage("restart")
+          kept[2] = match("hello world", "(%w+) %w+")
+        end
+      end
+      return function(rounds, at)
+        for i = 1, rounds do work(i, at) end
+      end]], "=program"))()
+    run(2000)
+    finally(function() collectgarbage "restart" end)
+    local child
+    local prof = perf.profile({ event = util.FAULTS, period = 1 }, function()
+      collectgarbage()
+      collectgarbage("stop")
+      child = kit.start(function() end)
+      local speed = collectgarbage("setstepmul", 1e6)
+      run(3000, 2500)
+      collectgarbage("setstepmul", speed)
+    end)
+    assert(child:go())
+    local collects = 0
+    for _, s in ipairs(prof:samples()) do
+      if s.stack[1].name == "(garbage collector)" and s.stack[2].name == "string.match" then
+        collects = collects + s.weight
+        assert.equal(8, s.stack[3].line, profiling.text(prof))
+      end
+    end
+    assert.is_true(collects >= ENOUGH, profiling.text(prof))
+  end)
 end)
