@@ -29,7 +29,7 @@
 set -u
 umask 022 # other users read files of specs
 unset COLUMNS # texts are wrapped at this width, if it is set
-unset "${!OTEL_@}" # settings of tracers
+unset "${!OTEL_@}" # tracers read their settings from these
 ulimit -c 0
 lua_list="luajit lua5.1 lua5.2 lua5.3 lua5.4"
 filter=()

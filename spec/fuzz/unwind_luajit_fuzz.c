@@ -178,8 +178,8 @@ static void make_thread(unsigned thread, unsigned stack, unsigned cframe, uint64
 	put(cframe + layout.cframe_previous, 0, 8);
 }
 
-/* Make the C stack look as while the common exit handler works: the interpreter's address is that of the exit, and the handler has stored
- * the trace's stack pointer. */
+/* Make the C stack look as it does while the common exit handler works: the address at which the interpreter will continue is
+ * that of the exit, and the handler has stored the trace's stack pointer. */
 static void make_exit(unsigned trace, unsigned exit, unsigned cframe)
 {
 	enum { SPACE = 16, BELOW_X86 = 96, BELOW_ARM = 8 };

@@ -3,7 +3,7 @@ local kit = require "testkit"
 local load_profile = require "perf.profile.load"
 local server = require "spec.nginx.server"
 
-local PERIOD = 16384 -- of 4 MB, 244 samples on average: six standard errors are 38 %
+local PERIOD = 16384 -- 4 MB have 244 samples on average, so six standard errors are 38 %
 
 describe("resty.perf's live heap", function()
   local s

@@ -1,8 +1,8 @@
 --- Code that LuaJIT compiles, for the specs of profilers.
 local compiled = {}
 
--- The numbers are no integers, which some machines compile in another way, and c would not stay one in all rounds: then the
--- exits would depend on the round from which the trace is.
+-- The numbers are not integers. LuaJIT compiles integers in another way on some machines, and c would not stay an integer in all
+-- rounds. Then the exits would depend on the round in which the trace is recorded.
 local TEXT = [[
 local a, b, c = 1.5, 2.5, 3.5
 for i = 1, 1000 do
@@ -24,7 +24,7 @@ function compiled.events(fn, ...)
 end
 
 --- Calls a function with the compiler's default options, also under PERF_JITSTRESS, and returns its first result. The options
--- decide where a trace begins, and so which exits it has. That they are set resets the counters of loops, too.
+-- decide where a trace begins, and so which exits it has. Setting them also resets the counters of loops.
 function compiled.by_default(fn, ...)
   jit.opt.start("hotloop=56", "hotexit=10")
   local result = fn(...)
@@ -32,8 +32,8 @@ function compiled.by_default(fn, ...)
   return result
 end
 
---- Calls a function while compiled code runs, but nothing more is compiled: that takes more rounds of a loop, and more exits of a
--- trace, than the function has. For specs of what it allocates, since the compiler's own memory is Lua's too.
+--- Calls a function. Compiled code runs in it, but nothing more is compiled: a compilation needs more rounds of a loop, or more
+-- exits of a trace, than the function has. For specs of allocations, since the compiler's memory is counted as Lua's too.
 function compiled.no_more(fn, ...)
   jit.opt.start("hotloop=30000", "hotexit=300") -- these counters have 16 and 8 bits
   local ok, err = pcall(fn, ...)

@@ -72,7 +72,7 @@ end
 
 local name
 busted.subscribe({"test", "start"}, function(element, parent)
-  -- busted calls only the last function that a spec gives to `finally`. Here all are called, the last one first.
+  -- busted calls only the last function that a spec gives to `finally`. This calls all of them, the last one first.
   local finally, list = element.env.finally, {}
   function element.env.finally(fn)
     table.insert(list, 1, fn)

@@ -120,7 +120,7 @@ probes.root = flag("root", needs.is_root)
 
 probes.tracefs = flag("tracefs", needs.tracefs_dir)
 
--- By default only root may read it, but it can be mounted for all.
+-- By default only root may read tracefs, but it can be mounted for all users.
 probes.hidden_tracefs = flag("a tracefs that ordinary users may not read", function()
   return needs.is_root() and needs.tracefs_dir() and
     kit.fork(function() assert(kit.drop() and not needs.tracefs_dir()) end) == 0

@@ -27,7 +27,8 @@ end
 
 local nobody = {}
 
---- The same as a user that has no other process. The memory for rings is a user's, so what others have mapped is missing.
+--- Runs fn(...) in the same way, but as a user that has no other process. The memory for rings is limited for each user, so the
+-- rings of other processes of user nobody would leave less of it.
 function nobody.alone(level, fn, ...) return as_user(40000 + kit.getpid() % 20000, level, fn, ...) end
 
 --- Runs fn(...) in a child as user nobody, at a level of kernel.perf_event_paranoid. Returns its first result as a string.

@@ -36,7 +36,7 @@ function rings.compiled(name, fn)
     end
   end
   jit.attach(watch, "trace")
-  compiled.by_default(fn) -- counters that earlier loops of this process have left do not decide
+  compiled.by_default(fn) -- this resets the counters that earlier loops have left
   jit.attach(watch)
   if aborts[1] then error(table.concat(aborts, "; "), 2) end
   if traces == 0 then error("nothing was compiled", 2) end

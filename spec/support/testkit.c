@@ -172,8 +172,8 @@ static int kit_sleeps(lua_State *L)
 
 /*
  * map_exec([path]): maps and unmaps an executable page, of that file or of no file, which writes one mmap record; returns its
- * address. It reads the page first: the kernel takes a build id only from a page that is in memory, and the record of a file that
- * nobody has used for long would have none.
+ * address. It reads the page first: the kernel takes a build id only from a page that is in memory, and the first page of a file
+ * that was not used for a long time may not be there.
  */
 static int kit_map_exec(lua_State *L)
 {

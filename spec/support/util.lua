@@ -106,8 +106,8 @@ function util.read_file(path)
   return text
 end
 
---- Calls fn until tracefs has the same tracepoints before and after: the kernel may load a module meanwhile, which has some too.
--- Returns fn's first result, and the names of the tracepoints, one a line.
+--- Calls fn, and again until tracefs has the same tracepoints before and after the call: the kernel may load a module with
+-- tracepoints meanwhile. Returns fn's first result, and the names of the tracepoints, one on each line.
 function util.of_tracepoints(fn)
   local path, text, result = util.tracefs_dir() .. "/available_events"
   repeat text, result = util.read_file(path), fn() until util.read_file(path) == text
@@ -184,9 +184,9 @@ function util.lua()
   return arg and arg[i] or "luajit"
 end
 
---- Calls fn(...) while the next collection of garbage begins as soon as one has ended. By default it begins when the heap has
--- grown to twice its size: a spec that makes less garbage than earlier specs have left memory would see none. Returns fn's first
--- result.
+--- Calls fn(...), and returns its first result. Meanwhile each collection of garbage begins as soon as the one before it has
+-- ended. By default it begins when the heap has grown to twice its size. A spec that makes less garbage than the memory that
+-- earlier specs have left would see no collection.
 function util.collecting(fn, ...)
   local pause = collectgarbage("setpause", 100)
   collectgarbage() -- the collection after this one begins at once

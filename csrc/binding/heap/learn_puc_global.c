@@ -151,8 +151,9 @@ static int has_string(const struct pb_heap_learner *w, uint64_t array, uint64_t 
 	return 0;
 }
 
-/* A string whose list is the first one can be found from each word that points to the state: its block has the address of the table,
- * whose first word is that list. So the table is told from these by several strings, which have different lists. */
+/* One string is not enough to find the table. If the string is in the first list, each word that points to the state's block
+ * fits too: the block has the table's address, and the first word of the table is that list. Several strings are in different
+ * lists. */
 static void learn_strings(struct pb_heap_learner *w)
 {
 	enum { STRINGS = 2048, SEVERAL = 16 };

@@ -61,8 +61,8 @@ struct pb_luajit_trace {
 	uint64_t bytecode; /* the first instruction of its function */
 	uint32_t number;
 	uint32_t at_array, at_length; /* bytes from the global state */
-	uint32_t *after; /* PB_LUAJIT_COMPILER bytes and 4 more, as they were when the loop had ended; not in this struct, which lies on the
-			  * C stack: it was too large for the learner there */
+	uint32_t *after; /* PB_LUAJIT_COMPILER + 4 bytes: a copy of the global and the compiler's state, made when the loop had
+			  * ended. It is too large for this struct, which is on the C stack. */
 };
 
 struct pb_learner {

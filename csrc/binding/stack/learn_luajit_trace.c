@@ -411,8 +411,9 @@ static void look_at_kinds(struct pb_learner *w)
 
 /* When a loop ends, a trace of it is left. Then the compiler's state has the number of the trace and that of the exit, whose snapshot
  * has the address after the loop. It need not be the loop's first trace: where LuaJIT has integers besides doubles, as on arm64, the
- * sums in the loop overflow, and further traces of the loop are compiled for the new types. Only the first run of a loop counts: if the
- * program has set a small "hotexit", what follows the exit is compiled too, and the next run leaves no trace. */
+ * sums in the loop overflow, and further traces of the loop are compiled for the new types. The state is taken after the first
+ * run of the loop: if the program has set a small "hotexit", the code after the exit is compiled too, and the next run does not
+ * return to the interpreter by this exit. */
 static void learn_exit(struct pb_learner *w)
 {
 	struct pf_luajit_memo memo = {.constants = 0};

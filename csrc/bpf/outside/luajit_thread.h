@@ -4,7 +4,7 @@
 
 #include "bpf/outside/keys.h"
 
-/* LuaJIT's states while a C function runs, while the collector does, and while compiled code is left. */
+/* LuaJIT's states while a C function runs, while the collector runs, and while compiled code is left. */
 enum { VM_C = 0xfffffffe, VM_COLLECTOR = 0xfffffffd, VM_EXIT = 0xfffffffc };
 
 /* The index of the line of the instruction before a pc; NO_LINE if it is not in the prototype at a place, whose code is at an address. */

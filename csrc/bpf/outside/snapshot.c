@@ -239,8 +239,8 @@ static __always_inline int write_return(__u32 thread, const struct pf_switched_o
 	return 1;
 }
 
-/* The kernel does not run this program at each switch: there are kernels that hide from tracers what some threads of the system do. If
- * the program has missed the return of the running thread, the thread has been off its CPU whenever it has not run since. */
+/* Some kernels hide the switches of certain threads from tracers. So this program may have missed the running thread's return to
+ * its CPU. Then the time off the CPU is the time since the thread left, less the CPU time that it has used since. */
 static __always_inline void note_missed_return(struct pf_switched_out *left, __u64 now, __u64 ran)
 {
 	const __u64 passed = now - left->time;
@@ -266,7 +266,8 @@ static __always_inline int leave(__u32 thread, __u64 now, __u64 ran)
 	return !bpf_map_update_elem(&switches, &thread, &out, BPF_ANY);
 }
 
-/* Note how long the thread that the CPU switches to was off its CPU. It may have the number of a thread that has ended. */
+/* Note how long the thread that the CPU switches to was off its CPU. If the map still has an ended thread with the same number,
+ * its entry stays as it is. */
 static __always_inline void return_to(__u32 thread)
 {
 	struct pf_switched_out *left = bpf_map_lookup_elem(&switches, &thread);

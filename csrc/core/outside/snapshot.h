@@ -94,10 +94,10 @@ struct pf_switched_in {
 	pf_u32 thread, pad;
 };
 
-/* A thread that has left its CPU: the time when it left; off: how long it was off its CPU, if it has returned and the
- * ring had no room for its struct pf_switched_in; else 0. ended: 1 if it has ended since then; the collector takes its last return
- * from here, and removes it. Until then the program does not change it, although another thread may have the same number. ran: its CPU
- * time when it left. */
+/* A thread that has left its CPU. time: when it left; ran: the CPU time that it had used by then. off: how long it was off its
+ * CPU, if it has returned and the ring had no room for its struct pf_switched_in; else 0. ended: 1 if it has ended since then.
+ * The collector takes the last return of an ended thread from here, and removes the entry. Until then the program does not
+ * change the entry, although another thread may have the same number. */
 struct pf_switched_out {
 	pf_u64 time, off, ended, ran;
 };

@@ -366,8 +366,8 @@ static int find_trace(const struct pf_luajit_view *v, uint64_t base, struct pf_t
 	return best != 0;
 }
 
-/* The handler restores the frames of the inlined functions; after that, the thread has the base of the innermost one. Returns whether it
- * has; *base is the thread's own otherwise. */
+/* The handler restores the frames of the inlined functions, and then sets the thread's base to that of the innermost one.
+ * Returns 1 if it has; then *base is the base of the trace's outermost function. Otherwise *base is the thread's base. */
 static int base_of_exit(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s, uint64_t *base)
 {
 	struct pf_trace_slots slots;
@@ -385,8 +385,9 @@ static int base_of_exit(const struct pf_luajit_view *v, const struct pf_trace *t
 	return 1;
 }
 
-/* The collector runs. Has the common exit handler called it? The handler has stored the address at which the interpreter continues. A C
- * function that the interpreter has called since then may have left these traces of the handler, but has a base of its own. */
+/* The collector runs. Returns 1 if the common exit handler has called it. Before that, the handler stores the address at which
+ * the interpreter will continue. If the interpreter then calls a C function, this address and the handler's data on the C stack
+ * may still be there while the collector runs in that function. But then the thread's base is that of the C function. */
 static int collects_at_exit(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s)
 {
 	struct pf_luajit_function f;

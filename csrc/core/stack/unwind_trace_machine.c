@@ -96,11 +96,11 @@ void pf_trace_exit_registers(const struct pf_registers *r, uint32_t from[2])
 	from[1] = (uint32_t)r->general[0];
 }
 
-/* The handler stores 0 and the stack pointer of the trace just below where that points. How much room the trace has above it is not
- * known here, so each place is looked at that it may be. */
+/* The handler stores the trace's stack pointer in the word just below the address that it points to, and 0 in the word below
+ * that. The size of the trace's room above that address is not known here, so each possible place is looked at. */
 int pf_trace_handles_exit(const struct pf_luajit_view *v, const struct pf_trace *t)
 {
-	enum { ROOM_MOST = 256 * 4, ALIGNED = 16 }; /* of a trace: 256 slots of 4 bytes */
+	enum { ROOM_MOST = 256 * 4, ALIGNED = 16 }; /* a trace has at most 256 slots of 4 bytes */
 
 	(void)t;
 	for (uint32_t below = PF_LUAJIT_ENTRY_SPACE; below <= PF_LUAJIT_ENTRY_SPACE + ROOM_MOST; below += ALIGNED) {
@@ -195,7 +195,8 @@ void pf_trace_exit_registers(const struct pf_registers *r, uint32_t from[2])
 
 int pf_trace_handles_exit(const struct pf_luajit_view *v, const struct pf_trace *t)
 {
-	enum { STORED_POINTER = 12 * 8 }; /* from that stack pointer down to where the handler stores it: above it are 11 of the 16 registers */
+	/* The handler stores the stack pointer this far below the address that it points to; 11 other registers are between. */
+	enum { STORED_POINTER = 12 * 8 };
 	const uint32_t below = PF_LUAJIT_ENTRY_SPACE + t->adjust;
 
 	return t->adjust % PF_LUAJIT_SLOT == 0 && pf_luajit_c_word(v, (below + STORED_POINTER) / PF_LUAJIT_SLOT - 1) == v->cframe - below;

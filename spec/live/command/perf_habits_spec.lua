@@ -94,7 +94,7 @@ describe("luaperf", function()
       local output = try(("luaperf record -F max -e dummy:u -o x.data -- true && " .. util.lua() .. " -e '"
         .. "for _, a in ipairs(require [[perf]].data.open [[x.data]].attrs) do if a.freq then print(a.sample_freq) end end'"))
       local used = tonumber(output:match "\n(%d+)\n")
-      assert.is_true(used <= before and used >= most(), output) -- the kernel itself lowers it if samples take too long
+      assert.is_true(used <= before and used >= most(), output) -- the kernel lowers the rate if samples take too long
     end)
   end)
 end)

@@ -38,7 +38,7 @@ describe("a Set", function()
 
   it("counts an event that is named twice in two entries", function()
     set = own { FAULTS, FAULTS }
-    kit.touch_pages(5000) -- many more than opening the second event may cause
+    kit.touch_pages(5000) -- many more page faults than the opening of the second event causes
     assert(set:disable())
     local c = set:read()
     assert.equal(2, #c)

@@ -60,7 +60,7 @@ describe("a snapshot by a fork", function()
     assert.has_error(function() h:wait() end, "calling 'wait' on bad self (the Heap is closed)")
   end)
 
-  -- The children of this process, with those that have ended and that nobody has waited for. Earlier specs may have left some.
+  -- The children of this process. They include ended ones that have not been waited for, which earlier specs may have left.
   local function children() return util.read_file(("/proc/%d/task/%d/children"):format(kit.getpid(), kit.getpid())) end
 
   it("leaves no process if it is closed, or collected, before it is ready", function()

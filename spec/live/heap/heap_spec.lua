@@ -204,7 +204,7 @@ describe("a snapshot of the heap", function()
       for k = 1, i * 20 do
         text[k + 1] = ("a = (a or 0) + %d.5 b = 'string %d' local c%d = function() return a end\n"):format(k, k, k % 100)
       end
-      -- The name is short, since Lua 5.2 writes it for each function.
+      -- The chunk's name is short, since Lua 5.2 writes it into the dump once for each function.
       local f = assert(load("return function(...) do " .. table.concat(text, " end do ") .. " end end", "=f"))
       kept[i] = load(string.dump(f, true))
       kept[-i] = f
@@ -509,7 +509,7 @@ describe("the tables of a heap", function()
   before_each(function() requires { heap = true } end)
 
   it("print", function()
-    -- The text has the ten largest paths, and earlier specs of this process may have left some megabytes in several of them.
+    -- The text has only the ten largest paths, and earlier specs may have left several paths with some megabytes each.
     local after, before = around(function() _G.heap_printed = { ("x"):rep(1e7) } end)
     finally(function() _G.heap_printed = nil end)
     assert.match("^[%d,]+ bytes in [%d,]+ objects\n", tostring(after))

@@ -93,7 +93,7 @@ describe("the profile of a program that embeds Lua", function()
       end
     end
     assert.is_true(sums[3] + sums[9] > 0.9 * profiling.sum(prof), text)
-    -- Three of four samples: of some 2,000, five standard errors are 4.8 %.
+    -- Three of four samples are expected there. Of some 2,000 samples, five standard errors are 4.8 %.
     assert.is_true(math.abs(sums[3] / (sums[3] + sums[9]) - 0.75) < 0.05, text)
   end
 

@@ -58,7 +58,7 @@ describe("perf.pool", function()
       -- Its frames are large: a traceback of 200,000 small ones takes PUC Lua a second.
       local overflow = (loadstring or load)("local function f() local a" .. (", a"):rep(40) .. " return 1 + f() end f()")
       for _ = 1, 3 do try(overflow) end]]
-    -- By default the C library reserves 64 MB of addresses for a thread.
+    -- By default the C library reserves 64 MB of addresses for each thread, and the limit includes them.
     local out, status = util.shell(("ulimit -v 100000; MALLOC_ARENA_MAX=1 %s -e '%s'"):format(util.lua(), script))
     assert.equal(0, status)
     local lines = {}

@@ -156,7 +156,7 @@ describe("a profile of allocations", function()
 
   -- The story: the table of all strings became larger at whichever line made one string too many, and that line had its bytes.
   it("shows the interpreter's table of strings apart from the line that makes a string", function()
-    -- In a state of its own: the table of this one may have room for all of these strings, if earlier specs made as many.
+    -- In a new state: if earlier specs made as many strings, the table of this state already has room for all of them.
     local ok, problem = kit.state [[
       local perf, profiling = require "perf", require "spec.support.profiling"
       local N = 40000 -- more than a new state's table has room for
@@ -205,7 +205,7 @@ describe("a profile of allocations", function()
     local expected = math.sqrt(PERIOD / (whole / TIMES))
     assert(math.abs(mean - 1) < 4.5 * expected / math.sqrt(TIMES), ("mean %.4f"):format(mean))
     assert(deviation < 1.5 * expected, ("deviation %.4f of %.4f"):format(deviation, expected))
-    -- Small blocks are seldom samples, and each of these stands for many: the standard error of their number is 8 %.
+    -- Small blocks are seldom sampled, and each sample stands for many: the standard error of the number of blocks is 8 %.
     assert(math.abs(counted / blocks - 1) < 0.5, ("%d of %d blocks"):format(counted, blocks))
   end)
 

@@ -54,7 +54,7 @@ describe("a leak", function()
         for _ = 1, 3 do collectgarbage() end
       end))
       local sum = profiling.on_line(prof, line[name])
-      -- Of 122 samples, on average: seven standard errors are 63 %.
+      -- There are 122 samples on average, so seven standard errors are 63 %.
       assert(math.abs(sum / (N * SIZE) - 1) < 0.7, profiling.text(prof))
       assert(sum > 0.5 * prof.total, profiling.text(prof)) -- the rest: what holds it, and the table of strings
       assert.equal(line[name], prof:top().lines[1].line)

@@ -232,7 +232,7 @@ describe("the kernel's record", function()
     assert(ev:enable())
     for _ = 1, 20 do
       kit.sleeps(1)
-      for rec in ev:records() do list[#list + 1] = rec end -- at once: a busy CPU has thousands of switches in 20 naps
+      for rec in ev:records() do list[#list + 1] = rec end -- after each nap: a busy CPU has thousands of switches in 20 naps
     end
     assert(ev:disable())
     kit.unpin()

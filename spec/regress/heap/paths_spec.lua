@@ -31,7 +31,8 @@ describe("the paths of a heap", function()
       rawset(_G, "perf_spec_list", last)
       rawset(_G, "perf_spec_cache", cache)
       local h = assert(perf.heap { collect = true })
-      -- Earlier specs of this process may have left some megabytes in several other paths; the list alone would fill all rows.
+      -- 100 rows, since earlier specs may have left several other paths with some megabytes each. If each entry of the list had a
+      -- row, these would fill the 100 too.
       local found, of_list = names(h:paths(100)), 0
       for path, bytes in pairs(found) do
         if path:find("_G.perf_spec_list", 1, true) then

@@ -22,7 +22,7 @@ describe("the text of a Heap", function()
   before_each(function()
     requires { heap = true }
     before = assert(perf.heap { collect = true })
-    -- The text has the ten largest paths, and earlier specs of this process may have left some megabytes in several of them.
+    -- The text has only the ten largest paths, and earlier specs may have left several paths with some megabytes each.
     perf.kept = { [("a_long_name"):rep(15)] = { one = { ("x"):rep(1e7) }, two = {} } }
     perf.kept.fn = load("local t = ... return function() return t end", "=a\nname\27[31m")({ ("y"):rep(5e6), {} })
     h = assert(perf.heap { collect = true })

@@ -152,7 +152,7 @@ describe("an idle list is closed when its resources are needed", function()
       local lists = { "page-faults,minor-faults,dummy", "page-faults,dummy", { "dummy", "task-clock" } }
       for _, list in ipairs(lists) do perf.measure(list, kit.touch_pages, 1) end
       perf.group({ "dummy" }):close()
-      perf.set("dummy", { pid = 0, cpus = { kit.cpus()[1] } }):close() -- as any user may who can count the kernel
+      perf.set("dummy", { pid = 0, cpus = { kit.cpus()[1] } }):close() -- each user who may count the kernel may open it
       local limit, files = 0, {}
       for fd in pairs(kit.fds()) do limit = math.max(limit, fd + 1) end
       assert(kit.rlimit("nofile", limit))

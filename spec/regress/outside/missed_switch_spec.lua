@@ -1,6 +1,6 @@
--- The story: a kernel hid from all tracers what some threads of the system did. When such a thread left its CPU, the profiler
--- from outside did not learn which thread had returned to it. So the time that this one had been off its CPU was lost. Or, if the
--- ring was full and the thread ended, the time went on until another thread with the same number began.
+-- The story: a kernel hid the switches of some threads from all tracers. When such a thread left a CPU to a thread of the
+-- profiled process, the profiler from outside did not see that this one had returned, and the time that it had been off the CPU
+-- was lost. If the ring was full and the thread ended, this time was counted until another thread with the same number began.
 -- Twice: C counts the time, whatever the process runs.
 local core = require "perf.core"
 local host = require "perf.kernel.host"
@@ -17,15 +17,15 @@ local function clock() return tonumber(kit.clock_ns()) end
 -- Waits until the named pipe has a writer.
 local function wait_for_writer(path) io.open(path):close() end
 
--- The only thread that the BPF program knows to be off its CPU, as the bytes of its map; nil if there is none.
+-- Returns the entry of the only thread that is off its CPU, as the bytes in the BPF program's map; nil if the map is empty.
 local function left(p)
   local found
   for _, thread in p.sampler.obj:map "switches":pairs() do found = thread end
   return found
 end
 
--- Profile a child that waits, and returns to its CPU unseen: only it lets the program see switches again. Then it uses CPU time,
--- and runs `last`.
+-- Profile a child that waits. The BPF program is off when the child returns to its CPU. The child turns it on again, uses CPU
+-- time, and calls `last`.
 local function profile_unseen(last)
   outside.requires { tracepoint = "sched:sched_switch" }
   local found, least, most, text
@@ -35,14 +35,14 @@ local function profile_unseen(last)
     local other = assert(kit.start(function() end))
     finally(function() other:close() end)
     local p = assert(perf.profiler { pid = other:pid(), event = "context-switches" })
-    local variables = p.sampler.obj:map ".bss":fd() -- "active" is the only one
-    local child = assert(kit.start(function() -- after p, so that it has this descriptor
+    local variables = p.sampler.obj:map ".bss":fd() -- it has only "active"
+    local child = assert(kit.start(function() -- it begins after p is made, so that it has this descriptor
       local from = clock()
       wait_for_writer(fifo)
       assert(kit.poke_map(variables, "\1\0\0\0"))
       kit.spin(SPUN)
       last()
-      -- Half of the time is left for what the kernel counts neither as CPU time nor as time off the CPU.
+      -- SPUN / 2 is a margin for time that the kernel counts neither as CPU time nor as time off the CPU.
       return ("%d"):format(clock() - from - SPUN / 2)
     end))
     assert(p.sampler.collector:attach(child:pid()))
@@ -62,7 +62,7 @@ local function profile_unseen(last)
     found, most = profiling.under(prof, "wait_for_writer"), tonumber(result)
     text = ("%d %d %d\n"):format(least, tonumber(found), most) .. profiling.text(prof)
   end)
-  assert.is_true(found >= least / 2, text) -- the kernel counts CPU time up to a moment that is a little before the program's
+  assert.is_true(found >= least / 2, text) -- the CPU time was last updated a little before the program read it
   assert.is_true(found <= most, text)
 end
 

@@ -6,7 +6,7 @@ local kit = require "testkit"
 local perf = require "perf"
 local profiling = require "spec.support.profiling"
 
--- The numbers of samples by the innermost native frame. (A late sample has the weight of several.)
+-- The numbers of samples by the innermost native frame. Their weights are not used: a late sample has the weight of several.
 local function leaves(prof)
   local counts = {}
   for _, s in ipairs(prof:samples()) do

@@ -1,8 +1,8 @@
 -- The story: 9 to 31 % of the time of compiled code that allocates was shown as the collector's work on the first line of its
--- loop, which allocates nothing. Compiled code cannot run the steps of a collection that cannot be divided. It is left by an
--- exit, and the handler of the exit calls the collector, when the interpreter's address is already that of the exit.
--- With many coroutines such a step is long. While a child lives, the parent's first write to each page is a page fault, and the
--- step writes to the unused slots of all coroutines. So it has hundreds of faults, on any machine.
+-- loop, which allocates nothing. Some steps of a collection cannot be divided, and compiled code cannot run these. It is left
+-- by an exit, and the handler of the exit calls the collector. By then the address at which the interpreter will continue is
+-- that of the exit. With many coroutines such a step is long, and writes to the unused slots of all coroutines. While a child
+-- lives, the parent's first write to each page is a page fault. So the step causes hundreds of faults, on any machine.
 local kit = require "testkit"
 local page_fault = require "spec.support.page_fault"
 local perf = require "perf"
@@ -11,7 +11,8 @@ local util = require "spec.support.util"
 
 local COROUTINES, DEPTH, ENOUGH = 2000, 30, 100
 
--- The first and the last line that allocates, and a text that returns a function of a number of rounds.
+-- The first and the last line that allocates, and the text of a chunk. The chunk returns a function that takes a number of
+-- rounds.
 local PROGRAMS = {
   ["on one line of a loop"] = { 4, 4, [[
     return function(rounds)
@@ -101,7 +102,7 @@ local function deep(n)
   return 1 + deep(n - 1)
 end
 
-describe("the collector, for which compiled code is left,", function()
+describe("the collector after a trace's exit", function()
   local coroutines
   before_each(function()
     requires { lua = "luajit", jit = true, perf_open = true, registers = true, nostress = true }
@@ -117,7 +118,7 @@ describe("the collector, for which compiled code is left,", function()
   end)
 
   for title, program in pairs(PROGRAMS) do
-    it("works on behalf of what was allocated " .. title, function()
+    it("is shown at the lines that allocate " .. title, function()
       local first, last, text = unpack(program)
       local jit = rawget(_G, "jit")
       jit.flush()
@@ -149,9 +150,9 @@ describe("the collector, for which compiled code is left,", function()
     end)
   end
 
-  -- The story: such a function had what the exit's handler had left on the C stack in a large local variable that it did not
-  -- set, and its caller's saved address was still that of the exit. The collector's work was shown on line 4.
-  it("works for a C function that the interpreter has called since then", function()
+  -- The story: a C function did not set a large local variable, which still contained the data of the exit's handler. The
+  -- interpreter's saved address was still that of the exit, too. So the collector's work was shown on line 4.
+  it("is shown in a C function that the interpreter has called since then", function()
     local jit = rawget(_G, "jit")
     jit.flush()
     jit.opt.start("hotloop=10", "hotexit=1000")

@@ -28,7 +28,7 @@ describe("a walk along compiled code", function()
 
   it("is made once for each stretch of it, and gives the same stacks as before", function()
     local run = long_loop(165)
-    compiled.by_default(function() -- earlier loops of this process may have left counters by which it is not compiled yet
+    compiled.by_default(function() -- counters that earlier loops have left could delay the compilation
       for _ = 1, 2 do run(3000) end
     end)
     local runs, why = kit.unwind.steps(run, 30)
