@@ -155,7 +155,7 @@ describe("the collector after a trace's exit", function()
   it("is shown in a C function that the interpreter has called since then", function()
     local jit = rawget(_G, "jit")
     jit.flush()
-    jit.opt.start("hotloop=10", "hotexit=1000")
+    jit.opt.start("hotloop=10", "hotexit=2")
     local run = assert(loadstring([[
       local n, kept, match, collectgarbage = 0, {}, string.match, collectgarbage
       local function work(i, at)
@@ -170,7 +170,7 @@ describe("the collector after a trace's exit", function()
       return function(rounds, at)
         for i = 1, rounds do work(i, at) end
       end]], "=program"))()
-    run(2000)
+    run(2000, 3000)
     finally(function() collectgarbage "restart" end)
     local child
     local prof = perf.profile({ event = util.FAULTS, period = 1 }, function()
