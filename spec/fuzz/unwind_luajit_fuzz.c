@@ -219,7 +219,7 @@ static struct pf_registers make_image(void)
 		put(cframe - i * 8, at + (fuzz_below(2) ? MACHINE + fuzz_below(0xa00) : fuzz_below(IMAGE)), 8);
 	if (fuzz_below(2))
 		make_exit(trace, exit, cframe);
-	r.sp = at + cframe - fuzz_below(40) * 8;
+	r.sp = at + cframe - fuzz_below(100) * 8;
 	r.ip = at + MACHINE + fuzz_below(0xc00);
 	for (unsigned i = 0; i < r.n; i++)
 		r.general[i] = fuzz_below(3) ? call(fuzz_below(3), 4) : in_coroutine ? inner : base;

@@ -111,7 +111,7 @@ int pf_trace_exit_number(const struct pf_luajit_view *v, struct pf_trace *t, uin
 /* The same after the common exit handler has set vmstate, and until it clears the trace base: the numbers of the trace and of the exit. */
 void pf_trace_exit_registers(const struct pf_registers *r, uint32_t from[2]);
 /* Returns 1 if the C stack has the registers of this trace at the place where the common exit handler stores them before it
- * calls C code. They may be left over from an earlier exit. */
+ * calls C code, and is as deep as it is then. They may be left over from an earlier exit. */
 int pf_trace_handles_exit(const struct pf_luajit_view *v, const struct pf_trace *t);
 
 /* The reads return 0 if the memory cannot be read, or its content is invalid. */

@@ -101,12 +101,13 @@ void pf_trace_exit_registers(const struct pf_registers *r, uint32_t from[2])
 int pf_trace_handles_exit(const struct pf_luajit_view *v, const struct pf_trace *t)
 {
 	enum { ROOM_MOST = 256 * 4, ALIGNED = 16 }; /* a trace has at most 256 slots of 4 bytes */
+	enum { STORED = 64 * 8 + 16 }; /* all registers, and the frame record of the function that the handler calls */
 
 	(void)t;
 	for (uint32_t below = PF_LUAJIT_ENTRY_SPACE; below <= PF_LUAJIT_ENTRY_SPACE + ROOM_MOST; below += ALIGNED) {
 		const uint32_t i = below / PF_LUAJIT_SLOT;
 
-		if (pf_luajit_c_word(v, i) == v->cframe - below && pf_luajit_c_word(v, i + 1) == 0)
+		if (v->cframe - v->r->sp >= below + STORED && pf_luajit_c_word(v, i) == v->cframe - below && pf_luajit_c_word(v, i + 1) == 0)
 			return 1;
 	}
 	return 0;
@@ -197,9 +198,11 @@ int pf_trace_handles_exit(const struct pf_luajit_view *v, const struct pf_trace 
 {
 	/* The handler stores the stack pointer this far below the address that it points to; 11 other registers are between. */
 	enum { STORED_POINTER = 12 * 8 };
+	enum { STORED = 32 * 8 + 8 }; /* all registers, and the return address of the handler's call */
 	const uint32_t below = PF_LUAJIT_ENTRY_SPACE + t->adjust;
 
-	return t->adjust % PF_LUAJIT_SLOT == 0 && pf_luajit_c_word(v, (below + STORED_POINTER) / PF_LUAJIT_SLOT - 1) == v->cframe - below;
+	return t->adjust % PF_LUAJIT_SLOT == 0 && v->cframe - v->r->sp >= below + STORED &&
+	       pf_luajit_c_word(v, (below + STORED_POINTER) / PF_LUAJIT_SLOT - 1) == v->cframe - below;
 }
 
 #endif
