@@ -31,7 +31,9 @@ function machine.new(facts)
       facts.uid or 1000, facts.uid or 1000, facts.uid or 1000, facts.cap or "0000000000000000", facts.seccomp or 0),
     ["proc/self/uid_map"] = "         0          0 4294967295",
     ["proc/self/mounts"] = "proc /proc proc rw 0 0",
-    ["proc/self/maps"] = "5581a-5582b r-xp 00000000 08:01 42                  /usr/bin/lua",
+    ["proc/self/maps"] = "2aaaa-2aaab r-xp 00000000 08:01 41                  /usr/lib/ld.so\n"
+      .. "5581a-5582b r-xp 00000000 08:01 42                  /usr/bin/lua",
+    ["proc/self/stat"] = "7 (a) lua) S" .. (" 0"):rep(22) .. " " .. 0x5581a .. " 0",
     ["proc/cpuinfo"] = "processor\t: 0\nflags\t\t: fpu vme de\n",
     ["proc/kallsyms"] = "ffffffff81000000 T _text",
     ["proc/sys/kernel/perf_event_max_sample_rate"] = "100000",

@@ -230,12 +230,13 @@ function M.code_at(list, address)
   end
 end
 
--- The path of the running program, for commands such as setcap.
+-- The path of the running program, for commands such as setcap: the file that is mapped where its code starts. It need not be the
+-- first one that is mapped: if the stack is unlimited, libraries come before it.
 function M.program()
-  for _, _, _, _, _, _, _, path in M.maps() do
-    if path:sub(1, 1) == "/" then return path end
-  end
-  return "the interpreter"
+  local stat = M.line "/proc/self/stat" or ""
+  local start = stat:match("^.*%)" .. (" %S+"):rep(23) .. " (%d+)") -- the 26th field; the name in parentheses may have blanks
+  local code = M.code_at(M.code(M.maps()), tonumber(start) or 0)
+  return code and code.path or "the interpreter"
 end
 
 -- The machine ---------------------------------------------------------------------------------------------------------
