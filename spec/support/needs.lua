@@ -24,8 +24,13 @@ end
 
 local devices = "/sys/bus/event_source/devices/"
 
+--- Is this the system's root? A container's root has the id 0 too, but not all capabilities, or only those of its user namespace.
 function needs.is_root()
-  return kit.geteuid() == 0
+  if kit.geteuid() ~= 0 then return false end
+  local digit = readable "/proc/self/status":match "\nCapEff:%s*%x*(%x)%x%x%x%x%x\n"
+  local sys_admin = math.floor(tonumber(digit, 16) / 2) % 2 == 1
+  local map = readable "/proc/self/uid_map" -- nil in a kernel without user namespaces
+  return sys_admin and (map == nil or map:find "^%s*0%s+0%s+4294967295%s") ~= nil
 end
 
 --- The path of tracefs if it can be read, or nil.
@@ -117,6 +122,11 @@ probes.perf_open = undisturbed(function(what)
 end)
 
 probes.root = flag("root", needs.is_root)
+
+-- They are hidden from all users if kernel.kptr_restrict is 2.
+probes.kernel_addresses = flag("the addresses of the kernel's functions", function()
+  return (readable "/proc/kallsyms" or ""):find "%f[%x]0*[1-9a-f]%x* %a "
+end)
 
 probes.tracefs = flag("tracefs", needs.tracefs_dir)
 

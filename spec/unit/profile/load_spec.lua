@@ -20,7 +20,7 @@ describe("a recording's kernel", function()
   local symbols, addr, ours
 
   before_each(function()
-    requires { ext = "symbols", root = true, file = "/sys/kernel/notes" }
+    requires { ext = "symbols", root = true, file = "/sys/kernel/notes", kernel_addresses = true }
     symbols = require "perf.symbols"
     local kernel = assert(symbols.kernel())
     addr = assert(kernel:address "vfs_read")

@@ -96,7 +96,7 @@ describe("odd bytes", function()
   end)
 
   it("in a filter are refused by the kernel", function()
-    requires { tracepoint = "sched:sched_switch", root = true }
+    requires { tracepoint = "sched:sched_switch", root = true, perf_open = true }
     local ev = assert(perf.open "sched:sched_switch")
     for _, text in ipairs { "\255\254 == 1", ("("):rep(10000), "", ("x"):rep(1e6), "prev_pid == %n", "nosuch == 1" } do
       local ok, message, code = ev:set_filter(text)
