@@ -75,8 +75,9 @@ describe("explain.mmap", function()
   end
 
   it("names the limits of locked memory", function()
-    local page = core.page_size()
-    if page ~= 4096 then return end
+    local page_size = core.page_size
+    finally(function() core.page_size = page_size end)
+    core.page_size = function() return 4096 end
     local message = mmap(512, "EPERM", { label = "cycles" })
     assert.matches("^cycles: ring of 512 pages: mmap: Refused %(2052 KiB, and the rings of all this user's programs share "
       .. "kernel.perf_event_mlock_kb, 516 KiB for each of 2 CPUs, and then this process's RLIMIT_MEMLOCK, ", message)
