@@ -48,7 +48,7 @@ for p in "$@"; do
 done
 [ ${#files[@]} -gt 0 ] || { echo "no specs at: $*" >&2; exit 2; }
 
-work=$(mktemp -d)
+work=$(mktemp -d) || exit
 trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$work"' EXIT
 # Specs put the path of this tree into commands without quotes. So a tree whose path has spaces or the like is entered by a link.
 case $PWD in
