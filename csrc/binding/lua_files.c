@@ -1,7 +1,7 @@
-/* Lua modules that are also built into this library: those that a program needs to read and print its results and
- * records, and for the messages about its mistakes. They are loaded at their first use. Their files cannot be read then
- * if the program has called chroot, has no free descriptor, or has changed package.path. So a searcher loads the text
- * that is built in. */
+/* Lua modules that are also built into this library: those that a program needs to read and print its results and records, and
+ * for the messages about its mistakes and about refusals. They are loaded at their first use. Their files cannot be read then if
+ * the program has called chroot, has no free descriptor, or has changed package.path. So a searcher loads the text that is
+ * built in. */
 #include <string.h>
 
 #include "binding/base/binding.h"
@@ -27,6 +27,7 @@
 	FILE(counts_readings_by_c_api, "perf.counts.readings_by_c_api", "lua/perf/counts/readings_by_c_api.lua") \
 	FILE(counts_readings_by_ffi, "perf.counts.readings_by_ffi", "lua/perf/counts/readings_by_ffi.lua") \
 	FILE(event_merge, "perf.event.merge", "lua/perf/event/merge.lua") \
+	FILE(event_refusal, "perf.event.refusal", "lua/perf/event/refusal/init.lua") \
 	FILE(measure_abandoned, "perf.measure.abandoned", "lua/perf/measure/abandoned.lua") \
 	FILE(record, "perf.record", "lua/perf/record/init.lua") \
 	FILE(record_cdata, "perf.record.cdata", "lua/perf/record/cdata.lua") \

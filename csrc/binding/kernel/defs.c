@@ -119,8 +119,11 @@ static int l_generic(lua_State *L)
 #include "core/kernel/defs/software.def"
 #undef X
 	};
-	const char *name = luaL_checkstring(L, 1);
+	size_t n;
+	const char *name = luaL_checklstring(L, 1, &n);
 
+	if (strlen(name) != n)
+		return 0;
 	for (size_t i = 0; i < sizeof hardware / sizeof *hardware; i++)
 		if (is_named(&hardware[i], name))
 			return lua_pushinteger(L, PF_TYPE_HARDWARE), lua_pushinteger(L, (lua_Integer)hardware[i].value), 2;

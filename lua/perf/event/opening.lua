@@ -10,12 +10,12 @@ local pairs_of = require "perf.base.pairs"
 
 local M = {}
 
-local explain = require "perf.event.refusal"
 local idle = require "perf.event.idle"
 local printed = require "perf.base.printed"
 local prewarm = require "perf.event.prewarm"
 
 local function host() return late "perf.kernel.host" end
+local function explain(...) return late "perf.event.refusal"(...) end
 
 local SOFTWARE = 1
 
@@ -149,9 +149,10 @@ function M.attr(spec, attr, opts)
   local pid, flags, keep = target(opts)
   if not pid then return nil, flags, keep end
   local no_count = M.no_count_reason(attr, spec.label)
-  local info = printed.table { label = spec.label, unit = spec.unit, scale = spec.scale, attr = attr, leader = opts.group,
+  local info = printed.table(copy { -- a copy has no room for the fields that are nil
+    label = spec.label, unit = spec.unit, scale = spec.scale, attr = attr, leader = opts.group,
     why = no_count and spec.note and no_count .. "; " .. spec.note or no_count, note = spec.note or remark(attr), cpu = opts.cpu,
-    bound = opts.cgroup == nil and pid ~= -1 and (opts.cpu or -1) ~= -1 }
+    bound = opts.cgroup == nil and pid ~= -1 and (opts.cpu or -1) ~= -1 or nil })
   local with_user = attr
   if pid == 0 and flags == 0 and (opts.cpu or -1) == -1 and M.is_hardware(attr) then
     with_user, info.user = late "perf.event.user_read".request(attr)

@@ -17,6 +17,7 @@ local late = require "perf.base.late"
 local M = {}
 
 local here = {
+  uniform = function() return late "perf.kernel.uniform_cores"() end,
   config1 = os.getenv "PERF_USER_READ" ~= "0" and core.user_config1 or nil,
   cores = function() return late "perf.kernel.pmu".here:cores() end,
   allowed = function() return late "perf.kernel.host".sysctl "kernel.perf_user_access" == 1 end,
@@ -28,13 +29,14 @@ local function set(v) return v ~= nil and v ~= false and v ~= 0 end
 
 -- Request it for a thread's own event.
 -- @param attr plain attr fields of a hardware event
--- @param[opt] machine `config1`: the value to set, nil if there is no such instruction; `cores()`: the PMUs of its cores;
--- `allowed()`: whether the administrator allows the request
+-- @param[opt] machine `config1`: the value to set, nil if there is no such instruction; `uniform()`: whether it has one kind
+-- of cores; `cores()`: the PMUs of its cores; `allowed()`: whether the administrator allows the request
 -- @return the attr to open, the same or a copy; whether its counter may be read without a system call
 function M.request(attr, machine)
   machine = machine or here
   local bit = machine.config1
   if not bit or set(attr.inherit) or set(attr.sample_period) or set(attr.sample_freq) then return attr, false end
+  if bit == 0 and generic[attr.type] then return attr, machine.uniform() end
   local cores = machine.cores()
   local pmu = cores[1]
   if #cores ~= 1 or not (generic[attr.type] or attr.type == pmu.type) then return attr, false end

@@ -107,10 +107,7 @@ local function requested() return late "perf.measure.requested" end
 local function open_any(events)
   local known = open_again(events)
   if known then return known end
-  if type(events) == "string" then
-    -- A plain name is a list of one: splitting the text would cost as much as resolving the name.
-    return requested().open(events, events:find "^[%w_:.-]+$" and { events } or late "perf.event.group".events_of(events), note)
-  end
+  if type(events) == "string" then return requested().of_text(events, note) end
   if events == DEFAULT then
     local set, message, code = lists.open_default()
     if not set then return nil, message, code end

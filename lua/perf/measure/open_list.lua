@@ -6,7 +6,7 @@ local layouts = require "perf.counts.layouts"
 local idle = require "perf.event.idle"
 local late = require "perf.base.late"
 local open = require "perf.event.opening"
-local reclaim = require "perf.base.reclaim"
+local plain = require "perf.names.plain"
 
 local M = {}
 
@@ -126,8 +126,8 @@ end
 function M.open(specs)
   local keys, parts, groups, rows, memory = {}, {}, {}, {}, {}
   for i, spec in ipairs(specs) do
-    rows[i] = { label = spec.label, unit = spec.unit, scale = spec.scale, slots = {}, why = spec.why,
-      note = spec.note, pinned = spec.attrs[1] and spec.attrs[1].pinned }
+    rows[i] = copy { label = spec.label, unit = spec.unit, scale = spec.scale, slots = {}, why = spec.why,
+      note = spec.note, pinned = spec.attrs[1] and spec.attrs[1].pinned } -- a copy has no room for the fields that are nil
     if spec.kind == "memory" then memory[#memory + 1] = { row = rows[i], field = spec.field } end
     for _, attr in ipairs(spec.attrs) do
       local key = group_key(attr)
@@ -187,22 +187,6 @@ end
 
 local refused = { EPERM = true, EACCES = true, ENOSYS = true }
 
--- The result of names.resolve for one of these names, where no PMU has numbers of its own for it. Loading perf.names would take
--- more time and memory than everything else.
-local function plain_spec(name)
-  local kind, config, unit = core.generic(name)
-  return { label = name, unit = unit, attrs = { { type = kind, config = config } } }
-end
-
--- Whether the CPU has several kinds of cores. If a PMU is named "cpu", it is the only one of the cores (see Pmus:cores). So on
--- most x86 machines perf.kernel.pmu, which takes 24 KB of memory, is not loaded.
-local function is_hybrid()
-  local file = reclaim.open_file "/sys/bus/event_source/devices/cpu/type"
-  if not file then return #late "perf.kernel.pmu".here:cores() > 1 end
-  file:close()
-  return false
-end
-
 -- Open the best events of this machine: the usual hardware events that it can count, and the software events; the kernel's
 -- accounting if perf_event_open is refused.
 -- @return as `open`
@@ -231,18 +215,16 @@ function M.open_default()
   end
 
   local specs = {}
-  local software, message, code = probe(plain_spec(SOFTWARE[1]))
+  local software, message, code = probe(plain(SOFTWARE[1]))
   if not software then
     if refused[code] then return late "perf.measure.usage".open() end
     return nil, message, code
   end
-  if probe(plain_spec(HARDWARE[1])) then -- a machine that cannot count cycles counts no hardware event
-    -- On a hybrid CPU the config of a hardware event has the number of a PMU.
-    local resolve = is_hybrid() and late "perf.names".resolve or plain_spec
-    for _, name in ipairs(HARDWARE) do specs[#specs + 1] = probe(resolve(name)) end
+  if probe { label = "cycles", attrs = { { type = 0, config = 0 } } } then -- else the machine counts no hardware event
+    for _, name in ipairs(HARDWARE) do specs[#specs + 1] = probe(plain(name) or late "perf.names".resolve(name)) end
   end
   for _, name in ipairs(SOFTWARE) do
-    specs[#specs + 1] = probe(plain_spec(name))
+    specs[#specs + 1] = probe(plain(name))
   end
   return M.open(specs)
 end

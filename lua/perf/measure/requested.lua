@@ -2,8 +2,9 @@
 local copy = require "perf.base.copy"
 local errors = require "perf.base.errors"
 local lists = require "perf.measure.open_list"
-local names = require "perf.names"
+local late = require "perf.base.late"
 local pairs_of = require "perf.base.pairs"
+local resolve_plain = require "perf.names.plain"
 require "perf.counts" -- loaded now, so that no measurement of allocations or system calls counts its loading
 
 local M = {}
@@ -11,6 +12,20 @@ local M = {}
 local weak_keys = { __mode = "k" }
 
 local function bad_list(why) errors.raise(why, 1) end
+
+-- The resolved events of an array. perf.names is not loaded if all of them are the kernel's own names.
+-- @return array; or nil, message, code. Raises for an unknown event
+local function resolve(list)
+  local specs = {}
+  for i, event in ipairs(list) do
+    specs[i] = resolve_plain(event)
+    if not specs[i] then
+      local names = late "perf.names"
+      return names.resolve_list(list, names.resolve_counted)
+    end
+  end
+  return specs
+end
 
 -- Open a list.
 -- @param key the key by which perf.measure keeps the list
@@ -20,12 +35,24 @@ local function bad_list(why) errors.raise(why, 1) end
 function M.open(key, list, note)
   if #list == 0 then bad_list "the list has no event" end
   if #list > 256 then bad_list(("%d events; a list has at most 256"):format(#list)) end
-  local specs, message, code = names.resolve_list(list, names.resolve_counted)
+  local specs, message, code = resolve(list)
   if not specs then return nil, message, code end
   local set
   set, message, code = lists.open(specs)
   if not set then return nil, message, code end
   return note(key, set)
+end
+
+-- Open the list that a text names. A list without groups, terms and mistakes is split here.
+-- @return as `open`
+function M.of_text(text, note)
+  local list = {}
+  if text:find "[^%w_:., -]" or ("," .. text .. ","):find ", *," then
+    list = late "perf.event.group".events_of(text)
+  else
+    for name in (text .. ","):gmatch " *(.-) *," do list[#list + 1] = name end
+  end
+  return M.open(text, list, note)
 end
 
 -- Whether one event's attr is unchanged.
@@ -54,7 +81,7 @@ function M.of_table(list, sets, open_again, note)
   end
   local one = #list == 0 and next(list) ~= nil
   if one then items[1] = kept end
-  local wrong = not one and names.list_mistake(list)
+  local wrong = not one and late "perf.names.lists".wrong(list)
   if wrong then bad_list(wrong) end
   local key = plain and table.concat(items, ",") or kept
   local set, message, code = sets[key] or open_again(key)

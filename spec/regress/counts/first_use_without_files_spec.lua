@@ -3,6 +3,7 @@
 -- 'perf.counts' not found", or "a part of lua-perf cannot be loaded". A mistake was shown without its position. These modules are
 -- also built into perf.core. But the text of an Event's fields was not; and a program that replaced the table of searchers
 -- removed the one that finds what is built in.
+-- Later: perf.event.refusal, which explains that no descriptor is left, is loaded when it is needed, and is built in too.
 local kit = require "testkit"
 
 -- Each way makes it impossible to load a module from its file.
@@ -69,4 +70,13 @@ describe("a first use while no file can be read", function()
       end)
     end
   end
+
+  it("explains that no descriptor is left", function()
+    requires { perf_open = true }
+    local before = "perf.measure('task-clock', touch); perf.release()"
+    local ok, text = kit.state(STATE:format(before, WAYS["no free descriptor"],
+      "return select(2, pcall(perf.measure, 'context-switches', touch))"))
+    assert.is_true(ok, text)
+    assert.matches("RLIMIT_NOFILE.* %[EMFILE%]$", text)
+  end)
 end)

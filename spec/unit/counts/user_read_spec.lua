@@ -208,7 +208,8 @@ describe("an event's counter", function()
         return fields.format
       end }
     end
-    return { config1 = fields.config1, cores = function() return cores end, allowed = function() return fields.allowed end }
+    return { config1 = fields.config1, uniform = function() return #cores == 1 end, cores = function() return cores end,
+      allowed = function() return fields.allowed end }
   end
   local x86 = machine { config1 = 0 }
   local arm = machine { config1 = 2, format = "config1:1", allowed = true }

@@ -1,0 +1,15 @@
+-- Whether the CPU has one kind of cores. If a PMU is named "cpu", it is the only one of the cores (see Pmus:cores). So on most
+-- x86 machines perf.kernel.pmu, which takes 70 KB of memory with what it knows of the PMUs, is not loaded.
+local late = require "perf.base.late"
+local reclaim = require "perf.base.reclaim"
+
+local named_cpu = false
+
+return function()
+  if named_cpu then return true end
+  local file = reclaim.open_file "/sys/bus/event_source/devices/cpu/type"
+  if not file then return #late "perf.kernel.pmu".here:cores() == 1 end
+  file:close()
+  named_cpu = true
+  return true
+end
