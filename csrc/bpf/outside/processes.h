@@ -115,6 +115,13 @@ static __always_inline void note_foreign(struct scratch *s, __u32 pid, struct ta
 	s->foreign_pid = pid;
 }
 
+/* Does the process run the program of this ancestor, since neither has executed one after the fork? If both have executed as
+ * many, their stacks begin at different places. */
+static __always_inline int has_program_of(struct task_struct *leader, struct task_struct *of)
+{
+	return leader->self_exec_id == of->self_exec_id && leader->mm->start_stack == of->mm->start_stack;
+}
+
 /* Look for the known states of the process, or of its ancestor `of` if it is not known itself. A known process may run another
  * program by now. */
 static __always_inline void set_process(struct scratch *s, struct pf_snapshot_process *p, struct task_struct *leader,
@@ -127,7 +134,7 @@ static __always_inline void set_process(struct scratch *s, struct pf_snapshot_pr
 		return;
 	if (!p->program)
 		p->program = program_of(of);
-	if (p->program != program_of(of) || of->self_exec_id != leader->self_exec_id) {
+	if (p->program != program_of(of) || !has_program_of(leader, of)) {
 		s->process.young = 1;
 		s->s.ancestor = 0; /* it has other mappings */
 	} else {
