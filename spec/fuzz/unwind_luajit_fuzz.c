@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "fuzz.h"
+#include "core/stack/c_frames.h"
 #include "core/stack/sampling.h"
 #include "core/stack/unwind_luajit.h"
 
@@ -14,8 +15,12 @@ enum {
 	/* The parts of the image. */
 	MAIN = 0x0, GLOBAL = 0x80, OBJECTS = 0x800, PROTOTYPES = 0x1000, LINES = 0x2000, NAME = 0x2800, ARRAY = 0x2900, TRACE = 0x2a00,
 	CONSTANTS = 0x3000, SNAPSHOTS = 0x3800, MAPS = 0x3c00, MACHINE = 0x4000, COROUTINE = 0x5000, STACK = 0x6000, C_STACK = 0xd000,
+	TABLE = 0xf000, MACHINE_SIZE = 0xc00,
 };
-static const uint64_t at = UINT64_C(0x7f0012340000);
+#define IMAGE_ADDRESS UINT64_C(0x7f0012340000)
+static const uint64_t at = IMAGE_ADDRESS;
+static const struct pf_code mapped = {
+	.n = 1, .objects = {{IMAGE_ADDRESS + MACHINE, IMAGE_ADDRESS + MACHINE + MACHINE_SIZE, IMAGE_ADDRESS + TABLE}}};
 
 static const struct pf_luajit_layout layout = {
 	.thread_global = 16, .thread_base = 32, .thread_stack = 56, .thread_slots = 88, .thread_cframe = 80,
@@ -31,7 +36,7 @@ static const struct pf_luajit_layout layout = {
 	.trace_snapshots_n = 10, .trace_ir = 32, .trace_ir_low = 40, .trace_map_n = 44, .trace_snapshots = 48, .trace_map = 56,
 	.trace_start = 72, .trace_start_ins = 80, .trace_code_size = 84, .trace_code = 88, .trace_loop = 96, .trace_adjust = 102,
 	.trace_number = 104, .trace_link = 106,
-	.op_table = 52, .op_filled_table = 53, .op_concatenate = 38, .op_call_first = 66, .op_call_last = 70, .ir_table = 81,
+	.op_table = 52, .op_filled_table = 53, .op_concatenate = 38, .op_call_first = 66, .op_call_last = 70, .ir_table = 81, .code = &mapped,
 };
 
 static unsigned char image[IMAGE];
@@ -179,10 +184,10 @@ static void make_thread(unsigned thread, unsigned stack, unsigned cframe, uint64
 }
 
 /* Make the C stack look as it does while the common exit handler works: the address at which the interpreter will continue is
- * that of the exit, and the handler has stored the trace's stack pointer. */
-static void make_exit(unsigned trace, unsigned exit, unsigned cframe)
+ * that of the exit, and the handler has stored the trace's stack pointer. Returns that at the handler's call. */
+static uint64_t make_exit(unsigned trace, unsigned exit, unsigned cframe)
 {
-	enum { SPACE = 16, BELOW_X86 = 96, BELOW_ARM = 8 };
+	enum { SPACE = 16, BELOW_X86 = 96, CALL_X86 = 264, BELOW_ARM = 8 };
 	uint16_t adjust;
 	uint64_t pc;
 
@@ -192,6 +197,27 @@ static void make_exit(unsigned trace, unsigned exit, unsigned cframe)
 	cframe -= SPACE + adjust;
 	put(cframe - BELOW_X86, at + cframe, 8);
 	put(cframe - BELOW_ARM, at + cframe, 8);
+	put(cframe - CALL_X86, at + MACHINE + fuzz_below(MACHINE_SIZE), 8);
+	return at + cframe - CALL_X86;
+}
+
+/* Unwind tables: all machine code is one C function, which has 8 bytes of the C stack up to its middle and 64 from there on. */
+static void make_table(void)
+{
+	static const unsigned char common[] = {20, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0};
+	static const unsigned char program[] = {0, 0x03, MACHINE_SIZE / 2 & 0xff, MACHINE_SIZE / 2 >> 8, 0x0e, 64, 0, 0};
+	enum { COMMON = 32, ENTRY = 64 };
+
+	put(TABLE, 0x3b031b01, 4);
+	put(TABLE + 8, 1, 4);
+	put(TABLE + 12, (uint32_t)(MACHINE - TABLE), 4);
+	put(TABLE + 16, ENTRY, 4);
+	memcpy(image + TABLE + COMMON, common, sizeof common);
+	put(TABLE + ENTRY, 12 + sizeof program, 4);
+	put(TABLE + ENTRY + 4, ENTRY + 4 - COMMON, 4);
+	put(TABLE + ENTRY + 8, (uint32_t)(MACHINE - (TABLE + ENTRY + 8)), 4);
+	put(TABLE + ENTRY + 12, MACHINE_SIZE, 4);
+	memcpy(image + TABLE + ENTRY + 16, program, sizeof program);
 }
 
 static struct pf_registers make_image(void)
@@ -217,12 +243,17 @@ static struct pf_registers make_image(void)
 	put(GLOBAL + layout.trace_exit + 4, exit, 4);
 	for (unsigned i = 1; i < 40; i++)
 		put(cframe - i * 8, at + (fuzz_below(2) ? MACHINE + fuzz_below(0xa00) : fuzz_below(IMAGE)), 8);
-	if (fuzz_below(2))
-		make_exit(trace, exit, cframe);
+	make_table();
 	r.sp = at + cframe - fuzz_below(100) * 8;
-	r.ip = at + MACHINE + fuzz_below(0xc00);
+	if (fuzz_below(2)) {
+		const uint64_t called = make_exit(trace, exit, cframe);
+
+		r.sp = fuzz_below(2) ? called : r.sp;
+	}
+	r.ip = at + MACHINE + fuzz_below(MACHINE_SIZE);
 	for (unsigned i = 0; i < r.n; i++)
 		r.general[i] = fuzz_below(3) ? call(fuzz_below(3), 4) : in_coroutine ? inner : base;
+	r.general[PF_X86_RSP] = r.sp;
 	return r;
 }
 

@@ -3,6 +3,8 @@
  * constants and instructions, snapshots, the map of the snapshots. */
 #include "binding/stack/learn_luajit.h"
 
+#include "core/stack/c_frames.h"
+
 #if PB_LUAJIT
 enum {
 	C_STACK_MOST = 256, CODE_MOST = 4096, TRACES_MOST = 65535, IR_MOST = 2048, SNAPSHOTS_MOST = 256,
@@ -437,6 +439,7 @@ static void learn_exit(struct pb_learner *w)
 		if (!out[k])
 			pb_luajit_choose(&place, k * 4);
 	w->l->trace_exit = place.n == 1 ? (uint16_t)place.at : 0;
+	w->l->code = pf_own_code();
 }
 
 void pb_luajit_learn_traces(struct pb_learner *w)

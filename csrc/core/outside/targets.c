@@ -54,6 +54,12 @@ static void find_code(struct pf_collector *c, struct pf_target *t, const char *m
 	l->loop.unknown = c->interpreter.puc.loop.from && !l->loop.from;
 }
 
+static void set_luajit(struct pf_target *t, const struct pf_luajit_layout *l)
+{
+	t->luajit = *l;
+	t->luajit.code = &t->code;
+}
+
 struct pf_target *pf_target_of(struct pf_collector *c, pid_t pid)
 {
 	struct pf_target **more, *t;
@@ -72,7 +78,7 @@ struct pf_target *pf_target_of(struct pf_collector *c, pid_t pid)
 		return NULL;
 	t->pid = pid;
 	t->pause = FIRST_PAUSE;
-	t->luajit = c->interpreter.luajit;
+	set_luajit(t, &c->interpreter.luajit);
 	find_code(c, t, ""); /* it may end before its mappings are read */
 	c->targets[c->targets_n++] = t;
 	return t;
@@ -96,7 +102,7 @@ static int find_inherited(struct pf_collector *c, struct pf_target *t)
 		if (other == t || other->n <= 0 || !has_states_of(c, other))
 			continue;
 		memcpy(t->global, other->global, sizeof t->global);
-		t->luajit = other->luajit;
+		set_luajit(t, &other->luajit);
 		t->n = other->n;
 		return t->n;
 	}
@@ -159,7 +165,7 @@ static int search(struct pf_collector *c, struct pf_target *t, const struct pf_s
 	p.label = c->own_maps ? pf_maps_translate(c->own_maps, (uintptr_t)&pf_label_place, maps) : 0;
 	if (is_puc)
 		find_code(c, t, maps);
-	if (t->puc.loop.from || t->puc.collector.loop.from || c->native)
+	if (t->luajit.trace_exit || t->puc.loop.from || t->puc.collector.loop.from || c->native)
 		pf_maps_code(process, maps, &code);
 	/* If it has ended meanwhile, perhaps not all was found. */
 	if (t->n == -EINTR || pf_read_known(&t->fixed, process, &byte, 0, 1) == -ESRCH) {
@@ -242,7 +248,7 @@ void pf_target_adopt(struct pf_collector *c, struct pf_target *t, pid_t ancestor
 		t->code = other->code;
 		t->fixed = other->fixed;
 		t->fixed.has_no_memory = has_no_memory;
-		t->luajit = other->luajit;
+		set_luajit(t, &other->luajit);
 		t->puc = other->puc;
 		t->puc.loop.code = &t->code;
 		return;

@@ -12,6 +12,8 @@
 #define PF_UNWIND_LUAJIT_HERE 0
 #endif
 
+struct pf_code;
+
 struct pf_luajit_layout {
 	/* A thread. */
 	uint16_t thread_global, thread_base, thread_stack, thread_slots, thread_cframe;
@@ -44,6 +46,7 @@ struct pf_luajit_layout {
 	/* In the compiler's state, which follows the global state: the number of the trace that was left last; the number of the
 	 * exit follows. 0 if unknown. */
 	uint16_t trace_exit;
+	const struct pf_code *code; /* LuaJIT's own code, and that which it calls; not NULL if trace_exit is known */
 };
 
 #endif

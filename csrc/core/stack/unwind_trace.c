@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "core/stack/c_frames.h"
+
 enum {
 	SNAP_FRAME = 0x10000,
 	TRACES_MOST = 1 << 16, SNAPSHOTS_MOST = 1 << 14,
@@ -385,14 +387,18 @@ static int base_of_exit(const struct pf_luajit_view *v, const struct pf_trace *t
 	return 1;
 }
 
-/* The collector runs. Returns 1 if the common exit handler has called it. Before that, the handler stores the address at which
- * the interpreter will continue. If the interpreter then calls a C function, this address and the handler's data on the C stack
- * may still be there while the collector runs in that function. But then the thread's base is that of the C function. */
-static int collects_at_exit(const struct pf_luajit_view *v, const struct pf_trace *t, const struct pf_snapshot *s)
+/* The collector runs. Returns 1 if the common exit handler has called it: one of the C functions then returns to the handler, whose stack
+ * pointer is the address of the registers that it has stored. If the interpreter has called the collector, or a function or a hook
+ * which has, the first of these functions returns to the interpreter's frame; what an earlier exit has stored may still be below it. */
+static int collects_at_exit(const struct pf_luajit_view *v)
 {
-	struct pf_luajit_function f;
+	enum { FRAMES_MOST = 64 };
+	struct pf_c_frame f = {.r = *v->r, .seen = v->u->seen};
+	int stored = 0;
 
-	return pf_luajit_function_at(v, v->base, &f) && !f.id && s->pc == pf_luajit_saved_pc(v, v->cframe) && pf_trace_handles_exit(v, t);
+	for (unsigned i = 0; i < FRAMES_MOST && pf_c_frame_leave(v->l->code, v->m, &f) == 0 && f.r.sp < v->cframe; i++)
+		stored |= pf_trace_exit_stored(v, f.r.sp);
+	return stored && f.r.sp != v->cframe;
 }
 
 /* A trace is being left: its exit stub or the common exit handler runs, or the collector, which the handler has called. */
@@ -418,7 +424,8 @@ static int find_exit(const struct pf_luajit_view *v, struct pf_trace *t, uint32_
 	if (*base)
 		return 1;
 	is_restored = pf_trace_read_snapshot(v, t, *k, &s) && base_of_exit(v, t, &s, &restored);
-	if (v->vmstate == PF_LUAJIT_COLLECTOR && !(is_restored && collects_at_exit(v, t, &s)))
+	/* Before the handler calls the collector, it saves the address at which the interpreter will continue. */
+	if (v->vmstate == PF_LUAJIT_COLLECTOR && !(is_restored && s.pc == pf_luajit_saved_pc(v, v->cframe) && collects_at_exit(v)))
 		return 0;
 	*base = restored;
 	return 1;

@@ -110,9 +110,8 @@ unsigned pf_trace_call_number(const struct pf_luajit_view *v, const struct pf_tr
 int pf_trace_exit_number(const struct pf_luajit_view *v, struct pf_trace *t, uint32_t *k);
 /* The same after the common exit handler has set vmstate, and until it clears the trace base: the numbers of the trace and of the exit. */
 void pf_trace_exit_registers(const struct pf_registers *r, uint32_t from[2]);
-/* Returns 1 if the C stack has the registers of this trace at the place where the common exit handler stores them before it
- * calls C code, and is as deep as it is then. They may be left over from an earlier exit. */
-int pf_trace_handles_exit(const struct pf_luajit_view *v, const struct pf_trace *t);
+/* Has the common exit handler stored the registers of a trace at this address of the C stack? */
+int pf_trace_exit_stored(const struct pf_luajit_view *v, uint64_t at);
 
 /* The reads return 0 if the memory cannot be read, or its content is invalid. */
 int pf_trace_offset(const struct pf_luajit_view *v, const struct pf_trace *t, uint32_t k, uint32_t *offset);

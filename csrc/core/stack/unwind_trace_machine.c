@@ -96,21 +96,13 @@ void pf_trace_exit_registers(const struct pf_registers *r, uint32_t from[2])
 	from[1] = (uint32_t)r->general[0];
 }
 
-/* The handler stores the trace's stack pointer in the word just below the address that it points to, and 0 in the word below
- * that. The size of the trace's room above that address is not known here, so each possible place is looked at. */
-int pf_trace_handles_exit(const struct pf_luajit_view *v, const struct pf_trace *t)
+/* The trace's stack pointer, which is the end of the registers, is stored in the last word, after 0 for the link register. */
+int pf_trace_exit_stored(const struct pf_luajit_view *v, uint64_t at)
 {
-	enum { ROOM_MOST = 256 * 4, ALIGNED = 16 }; /* a trace has at most 256 slots of 4 bytes */
-	enum { STORED = 64 * 8 + 16 }; /* all registers, and the frame record of the function that the handler calls */
+	enum { SIZE = 64 * 8 };
+	uint64_t last[2];
 
-	(void)t;
-	for (uint32_t below = PF_LUAJIT_ENTRY_SPACE; below <= PF_LUAJIT_ENTRY_SPACE + ROOM_MOST; below += ALIGNED) {
-		const uint32_t i = below / PF_LUAJIT_SLOT;
-
-		if (v->cframe - v->r->sp >= below + STORED && pf_luajit_c_word(v, i) == v->cframe - below && pf_luajit_c_word(v, i + 1) == 0)
-			return 1;
-	}
-	return 0;
+	return pf_luajit_guess(v, last, at + SIZE - sizeof last, sizeof last) && last[0] == 0 && last[1] == at + SIZE;
 }
 
 #else
@@ -194,15 +186,13 @@ void pf_trace_exit_registers(const struct pf_registers *r, uint32_t from[2])
 	from[1] = (uint32_t)r->general[EXIT];
 }
 
-int pf_trace_handles_exit(const struct pf_luajit_view *v, const struct pf_trace *t)
+/* The trace's stack pointer, which is the end of the registers, is stored after 16 floating-point registers and 4 others. */
+int pf_trace_exit_stored(const struct pf_luajit_view *v, uint64_t at)
 {
-	/* The handler stores the stack pointer this far below the address that it points to; 11 other registers are between. */
-	enum { STORED_POINTER = 12 * 8 };
-	enum { STORED = 32 * 8 + 8 }; /* all registers, and the return address of the handler's call */
-	const uint32_t below = PF_LUAJIT_ENTRY_SPACE + t->adjust;
+	enum { SIZE = 32 * 8, STACK_POINTER = 20 * 8 };
+	uint64_t pointer;
 
-	return t->adjust % PF_LUAJIT_SLOT == 0 && v->cframe - v->r->sp >= below + STORED &&
-	       pf_luajit_c_word(v, (below + STORED_POINTER) / PF_LUAJIT_SLOT - 1) == v->cframe - below;
+	return pf_luajit_guess(v, &pointer, at + STACK_POINTER, sizeof pointer) && pointer == at + SIZE;
 }
 
 #endif

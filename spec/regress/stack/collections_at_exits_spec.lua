@@ -97,6 +97,71 @@ local PROGRAMS = {
     end]] },
 }
 
+-- Prints, for each of three functions, the weights of the collector's samples on the lines before line 7 and from there on.
+local HOOKED = [[
+local kit, perf = require "testkit", require "perf"
+local function deep(n)
+  if n == 0 then return coroutine.yield() end
+  return 1 + deep(n - 1)
+end
+local coroutines = {}
+for i = 1, 2000 do
+  coroutines[i] = coroutine.create(deep)
+  coroutine.resume(coroutines[i], 30)
+end
+jit.opt.start("hotloop=10", "hotexit=50")
+local work, ready
+local function hook(_, line)
+  if ready and line == 3 then collectgarbage "restart" end
+end
+local function run()
+  work(1, 300)
+  debug.sethook(hook, "l")
+  work(1, 1)
+  debug.sethook()
+end
+jit.off(hook)
+jit.off(run)
+collectgarbage("setstepmul", 1e6)
+perf.profile({ event = "page-faults", period = 1 }, function() end)
+for _, n in ipairs { 0, 2, 6 } do
+  local names, sums = {}, {}
+  for i = 1, n do names[i], sums[i] = ", s" .. i, ("s%d = s%d + i"):format(i, i) end
+  names = table.concat(names)
+  work = assert(loadstring(([=[
+    local kept = {}
+    return function(i, rounds)
+      local x, y%s = i, 0%s
+      local z = 5
+      while i < rounds do
+        i = i + 1
+        kept[1] = { i, x }
+        %s
+        if i < rounds then y = y + 1 end
+      end
+      return y + z%s
+    end]=]):format(names, (", 1"):rep(n), table.concat(sums, " "), names), "=program"))()
+  ready = false
+  for _ = 1, 3 do run() end
+  collectgarbage()
+  collectgarbage "stop"
+  local child = kit.start(function() end)
+  local prof = perf.profile({ event = "page-faults", period = 1 }, function()
+    run() -- first writes to its pages: the handler of a signal would overwrite the data
+    ready = true
+    run()
+  end)
+  child:go()
+  local before, allocating = 0, 0
+  for _, s in ipairs(prof:samples()) do
+    local f = s.stack[2]
+    if s.stack[1].name == "(garbage collector)" and f.name:find "^program:" then
+      if f.line < 7 then before = before + s.weight else allocating = allocating + s.weight end
+    end
+  end
+  print(before .. " " .. allocating)
+end]]
+
 local function deep(n)
   if n == 0 then return coroutine.yield() end
   return 1 + deep(n - 1)
@@ -190,5 +255,22 @@ describe("the collector after a trace's exit", function()
       end
     end
     assert.is_true(collects >= ENOUGH, profiling.text(prof))
+  end)
+
+  -- The story: debug.sethook's C function makes a string for each line. When the collector began there, its work was shown on
+  -- line 7, which work(1, 1) does not run: the data of the last exit's handler was still on the C stack, and the saved address
+  -- was that of the exit. How deep the data lay depended on the number of values that the trace kept on the C stack. The
+  -- program runs alone: within busted, other code overwrites the data.
+  it("is shown in a hook that runs after the exit", function()
+    local output, n = nil, 0
+    util.with_tmpname(function(path)
+      util.write_file(path, HOOKED)
+      output = util.shell(util.lua() .. " " .. path)
+    end)
+    for before, allocating in output:gmatch "(%d+) (%d+)" do
+      n = n + 1
+      assert.is_true(tonumber(before) >= ENOUGH and allocating == "0", output)
+    end
+    assert.equal(3, n, output)
   end)
 end)
