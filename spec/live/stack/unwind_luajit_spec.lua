@@ -28,8 +28,11 @@ local function at_line(line, last)
   end
 end
 
-local function near(expected, found, what)
-  assert(math.abs(expected - found) <= POINTS, ("%s: %.1f%% expected, %.1f%% found"):format(what, expected, found))
+-- Most of the rest is the compiler's work at the beginning, which takes long in an emulated machine.
+local function expect_quarter(first, rest)
+  local all = first + rest
+  assert(all >= 75, ("%.1f%% in both"):format(all))
+  assert(math.abs(25 - 100 * first / all) <= POINTS, ("%.1f%% of %.1f%% are the first one's"):format(100 * first / all, all))
 end
 
 describe("the unwinder for LuaJIT in a signal's handler", function()
@@ -62,8 +65,7 @@ describe("the unwinder for LuaJIT in a signal's handler", function()
             long:find("[b]")
           end
         end)
-        near(25, share(stacks, at_line(first + 2)), "the short text")
-        near(75, share(stacks, at_line(first + 3)), "the long text")
+        expect_quarter(share(stacks, at_line(first + 2)), share(stacks, at_line(first + 3)))
         assert.is_true(share(stacks, unknown) < 0.5)
       end)
 
@@ -88,8 +90,7 @@ describe("the unwinder for LuaJIT in a signal's handler", function()
             end
           end)
         end
-        near(25, below(debug.getinfo(quarter, "S").linedefined), "the first caller")
-        near(75, below(debug.getinfo(rest, "S").linedefined), "the second caller")
+        expect_quarter(below(debug.getinfo(quarter, "S").linedefined), below(debug.getinfo(rest, "S").linedefined))
         assert.is_true(share(stacks, unknown) < 0.5)
       end)
 
