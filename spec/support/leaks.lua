@@ -1,4 +1,5 @@
---- Checks after each spec that the same descriptors and mappings of events exist as before it.
+--- Checks after each spec that the same descriptors and mappings of events exist as before it, and that the spec has left the
+-- collector as it was.
 --
 -- A perf.* module that keeps events open on purpose has a function `_release` in its table, which is called if there is a
 -- difference. If there is still one, a full collection closes unreferenced objects by their __gc. LuaJIT may still refer to some
@@ -7,6 +8,28 @@ local kit = require "testkit"
 
 local leaks = {}
 local before
+
+-- Whether the collector runs (nil if the interpreter does not tell), and its pause.
+local function collector()
+  local tells, runs = pcall(collectgarbage, "isrunning")
+  local pause = collectgarbage("setpause", 200)
+  collectgarbage("setpause", pause)
+  return tells and runs or nil, pause
+end
+
+-- A spec that leaves the collector stopped, or with another pause, makes later ones fail. Sets it as it was before.
+local function collector_left(list)
+  local runs, pause = collector()
+  if runs ~= before.runs then
+    list[#list + 1] = "the collector is " .. (runs and "running" or "stopped")
+    collectgarbage(before.runs and "restart" or "stop")
+  end
+  if pause ~= before.pause then
+    list[#list + 1] = ("the collector's pause is %d"):format(pause)
+    collectgarbage("setpause", before.pause)
+  end
+  return list
+end
 
 local function release()
   for name, module in pairs(package.loaded) do
@@ -62,13 +85,19 @@ end
 
 function leaks.start()
   before = look()
+  before.runs, before.pause = collector()
 end
 
---- nil; or one line that lists the descriptors and mappings that the spec left open, or that it closed.
+--- nil; or one line that lists the descriptors and mappings that the spec left open, or that it closed, and other settings of the
+-- collector.
 function leaks.finish()
-  if not before or #differences() == 0 then return nil end
-  release()
+  if not before then return nil end
+  local settings = collector_left {}
   local list = differences()
+  if #list > 0 then
+    release()
+    list = differences()
+  end
   for i = 1, 4 do -- the second collection frees objects that a finalizer of the first let go
     if #list == 0 then break end
     if i == 3 then leaks.flush() end
@@ -76,6 +105,7 @@ function leaks.finish()
     list = differences()
   end
   before = nil
+  for _, text in ipairs(settings) do list[#list + 1] = text end
   if #list > 0 then return table.concat(list, ", ") end
 end
 

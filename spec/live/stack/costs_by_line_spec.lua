@@ -63,7 +63,6 @@ describe("the machine instructions of interpreted code", function()
   end)
 
   teardown(function()
-    collectgarbage "restart"
     if jit then jit.on() end
   end)
 
@@ -71,6 +70,8 @@ describe("the machine instructions of interpreted code", function()
     requires(NEEDS)
     collectgarbage "stop"
   end)
+
+  after_each(function() collectgarbage "restart" end)
 
   for name, program in pairs(programs) do
     it("of " .. name .. " are found on the line that runs", function()
