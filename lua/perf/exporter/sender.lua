@@ -156,10 +156,10 @@ end
 
 -- Whether the exporter runs. It may yield, and its coroutine may be dropped: then so is its batch.
 local function is_giving(self)
-  if not self.giving or sending.alive(self.giving) then return self.giving ~= nil end
+  if not self.giving or sending.alive(self.giving) then return self.giving ~= false end
   settle(self, self.flying, 0)
   fail(self, "the coroutine in which the exporter waited has ended")
-  self.giving = nil
+  self.giving = false
   return false
 end
 
@@ -171,7 +171,7 @@ local function hand_over(self)
     self.flying = self.queue:take(self.most, batch)
     local ok, message = pcall(give, self.exporter, batch, self.flying)
     settle(self, self.flying, ok and self.flying or 0)
-    self.giving = nil
+    self.giving = false
     if not ok then fail(self, message) end
   end
 end
@@ -373,7 +373,7 @@ end
 function M.new(exporter, options)
   local self = setmetatable({ exporter = exporter, resource = options.resource, queue = Queue.new(options.queue),
     most = options.batch, most_bytes = options.bytes, delay = options.delay * 1e9, retry = options.retry, sent = 0,
-    refused = 0, told = 0, flying = 0, failures = 0, hurries = 0, next_step = 0, armed = 0,
+    refused = 0, told = 0, flying = 0, failures = 0, hurries = 0, next_step = 0, armed = 0, giving = false, closed = false,
     generation = core.fork_generation(), sources = setmetatable({}, { __mode = "k" }) }, Sender)
   if type(exporter) ~= "function" then
     local _

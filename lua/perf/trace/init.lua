@@ -339,8 +339,8 @@ Tracer.__close = function(self) self:close() end
 -- @raise for an unknown option or event
 function M.tracer(options)
   local config = config_of.read(options)
-  local self = setmetatable({ events = config.events, sampler = config.sampler, propagators = config.propagators,
-    resource = config.resource, limits = config.limits, warnings = config.warnings, depth = 0,
+  local self = setmetatable({ events = config.events, sampler = config.sampler or false, propagators = config.propagators,
+    resource = config.resource, limits = config.limits, warnings = config.warnings, depth = 0, metrics = false,
     active = setmetatable({}, { __mode = "k" }) }, Tracer)
   if config.disabled then self.events, self.sampler = false, function() return false end end
   if self.events ~= false then
@@ -361,6 +361,6 @@ function M.tracer(options)
   return self
 end
 
-strict.class(Tracer, "Tracer", "metrics sampler set")
+strict.class(Tracer, "Tracer", "set")
 
 return M
