@@ -121,6 +121,7 @@ function Span:_count(events)
   local set, message = requested_events.lookup(events)
   if message then record_error(self, message) end
   if not set then return end
+  self.whole = false
   if self.own_running then self.own_set.spans = self.own_set.spans - 1 end -- it had another list
   self.own_set, self.own, self.own_running = sending.watch(set), nil, nil
   if not self.paused then self.own_running, self.own_before = begin(set) end
@@ -221,7 +222,7 @@ end
 
 -- The events cannot be read any more (perf.release has closed them). The span drops all its counts, since they are incomplete.
 local function lose_counts(self)
-  self.lost = true
+  self.lost, self.whole = true, false
   record_error(self, "the events could not be read")
   return false
 end
@@ -365,6 +366,16 @@ local function set_times(self, ended)
   if self.duration == 0 then self.ended = self.began end -- the given end may be before the start
 end
 
+-- The rest of `finish` for a span whose end the program gave, or that is not `whole`: it was paused, counts its own list, lost
+-- its counts, or began at a time that the program gave.
+local function finish_rest(self, ended)
+  self.duration = now() - self.start
+  if self.own_running then halt_own(self) end
+  if self.paused then hold(self, measure.drop) end
+  if self.lost then self.counted, self.own = false, nil end
+  if ended or self.began then set_times(self, ended) end
+end
+
 --- Finish the span. Later calls of its methods change nothing, and a second `finish` is allowed.
 -- @tparam[opt] integer end_ns the end, in nanoseconds since 1970; by default now
 function Span:finish(end_ns)
@@ -372,13 +383,13 @@ function Span:finish(end_ns)
   if not token or self.duration or self.token ~= token then return check(self, "finish") and nil end
   local _, ended
   if end_ns ~= nil then _, ended = M.time(self.anchor, end_ns, 1) end
-  local c, set = self.running, self.set
+  local c, set, parent = self.running, self.set, self.parent
   if c then
     local done = stop(set.meter, c) -- the wall time, or nil; first, so that the rest of this function is not counted
     self.running = false
     set.spans = set.spans - 1
-    if self.parent then add_busy(self.parent, -1) end
-    self.duration = self.whole and done or now() - self.start
+    if parent then add_busy(parent, -1) end
+    self.duration = done or now() - self.start
     if done then
       if set.sending ~= self.before then self.excluded = sending.leave_out(c, set, self.before) end
       self.counted = self.counted and add(self.counted, c, set.meter) or c
@@ -388,11 +399,7 @@ function Span:finish(end_ns)
   else
     self.duration = now() - self.start
   end
-  if self.own_running then halt_own(self) end
-  if self.paused then hold(self, measure.drop) end
-  if self.lost then self.counted, self.own = false, nil end
-  if ended or self.began then set_times(self, ended) end
-  local parent = self.parent
+  if ended or not self.whole then finish_rest(self, ended) end
   if parent then
     self.parent = nil
     child_ends(self, parent)
@@ -403,13 +410,12 @@ end
 -- Begin to count, as the last thing of tracer:start.
 -- @param given the start by the monotonic clock, now if not given; moment: the same as a moment
 function M.begin(self, set, given, moment)
-  if moment then self.began = moment end
+  if moment then self.began, self.whole = moment, false end
   local c, before, at
   if set then c, before, at = begin(set) end
   self.start = given or c and at or now()
   if c then
     self.running, self.set, self.before = c, set, before
-    if given then self.whole = false end
     if self.parent then counts_now(self, self.parent) end
   end
 end
