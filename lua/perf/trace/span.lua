@@ -411,12 +411,14 @@ end
 -- @param given the start by the monotonic clock, now if not given; moment: the same as a moment
 function M.begin(self, set, given, moment)
   if moment then self.began, self.whole = moment, false end
-  local c, before, at
-  if set then c, before, at = begin(set) end
-  self.start = given or c and at or now()
+  local c, at
+  if set then c, at = start(set.meter, set.layout, set.words) end
   if c then
-    self.running, self.set, self.before = c, set, before
+    self.start, self.running, self.set, self.before = given or at, c, set, set.sending
+    set.spans = set.spans + 1
     if self.parent then counts_now(self, self.parent) end
+  else
+    self.start = given or now()
   end
 end
 
