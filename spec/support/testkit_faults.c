@@ -130,7 +130,7 @@ static int kit_send_fault(lua_State *L)
 /* --- a chain of handlers -------------------------------------------------------------------------------------------- */
 
 /* Handlers of any signal, each of which passes the signal on to the action that it has replaced. The last one jumps out. */
-enum { LINKS = 6, MOST_SEEN = 40, SIGNALS = 32 };
+enum { LINKS = 9, MOST_SEEN = 40, SIGNALS = 32 };
 
 static struct {
     struct sigaction replaced[SIGNALS][LINKS];
@@ -172,6 +172,9 @@ LINK(3)
 LINK(4)
 LINK(5)
 LINK(6)
+LINK(7)
+LINK(8)
+LINK(9)
 
 static size_t check_link(lua_State *L, int *sig)
 {
@@ -183,7 +186,7 @@ static size_t check_link(lua_State *L, int *sig)
     return i;
 }
 
-static void (*const links[])(int, siginfo_t *, void *) = { link_1, link_2, link_3, link_4, link_5, link_6 };
+static void (*const links[])(int, siginfo_t *, void *) = { link_1, link_2, link_3, link_4, link_5, link_6, link_7, link_8, link_9 };
 
 static void install_link(size_t i, int sig, int flags)
 {
@@ -195,7 +198,7 @@ static void install_link(size_t i, int sig, int flags)
     sigaction(sig, &action, &chain.replaced[sig][i]);
 }
 
-/* link_handler(number [, signal [, once]]): installs that handler, 1 to 6, for SIGSEGV or another signal; once: with
+/* link_handler(number [, signal [, once]]): installs that handler, 1 to 9, for SIGSEGV or another signal; once: with
  * SA_RESETHAND. */
 static int kit_link_handler(lua_State *L)
 {
@@ -269,6 +272,63 @@ static int kit_signal_chain(lua_State *L)
         raise(sig);
     return push_seen(L);
 }
+
+/* --- handlers of signal(2) ------------------------------------------------------------------------------------------ */
+
+static struct {
+    void (*replaced)(int);
+    volatile sig_atomic_t passes, n;
+} plain[SIGNALS];
+
+/* A handler with one argument leaves the registers of the others as they are. */
+static void on_plain(int sig)
+{
+    void (*const to)(int) = plain[sig].replaced;
+    void (*garbage)(int, uintptr_t, uintptr_t);
+
+    plain[sig].n++;
+    if (!plain[sig].passes)
+        return;
+    memcpy(&garbage, &to, sizeof to);
+    garbage(sig, 1, 2);
+}
+
+static int check_signal(lua_State *L)
+{
+    const int sig = (int)luaL_checkinteger(L, 1);
+
+    luaL_argcheck(L, sig > 0 && sig < SIGNALS, 1, "no such signal");
+    return sig;
+}
+
+/* plain_handler(signal [, passes]): installs a handler by signal(2). passes: it calls the one that it has replaced. */
+static int kit_plain_handler(lua_State *L)
+{
+    const int sig = check_signal(L);
+
+    plain[sig].passes = lua_toboolean(L, 2);
+    plain[sig].n = 0;
+    plain[sig].replaced = signal(sig, on_plain);
+    return 0;
+}
+
+/* plain_count(signal): how many signals the handler has got. */
+static int kit_plain_count(lua_State *L)
+{
+    lua_pushinteger(L, plain[check_signal(L)].n);
+    return 1;
+}
+
+/* swap_plainly(signal): replaces the handler in force by signal(2) and restores it so, which sets no SA_SIGINFO. */
+static int kit_swap_plainly(lua_State *L)
+{
+    const int sig = check_signal(L);
+
+    signal(sig, signal(sig, SIG_IGN));
+    return 0;
+}
+
+/* --- faults, and stacks ---------------------------------------------------------------------------------------------- */
 
 /* block_faults(on) */
 static int kit_block_faults(lua_State *L)
@@ -421,7 +481,8 @@ static const luaL_Reg functions[] = {
     { "send_fault", kit_send_fault }, { "block_faults", kit_block_faults },   { "alternate_stack", kit_alternate_stack },
     { "signal_frame", kit_signal_frame }, { "link_handler", kit_link_handler }, { "unlink_handler", kit_unlink_handler },
     { "fault_chain", kit_fault_chain }, { "signal_chain", kit_signal_chain },
-    { "link_in_race", kit_link_in_race },
+    { "link_in_race", kit_link_in_race }, { "plain_handler", kit_plain_handler }, { "plain_count", kit_plain_count },
+    { "swap_plainly", kit_swap_plainly },
     { "touch_below", kit_touch_below }, { "touch_in_handler", kit_touch_in_handler },
     { "ask_below", kit_ask_below },
     { "syscalls_above", kit_syscalls_above },

@@ -8,6 +8,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/peek.h"
+#include "core/base/signal.h"
 #include "core/profile/trap.h"
 
 #define PB_LIFETIME "perf.lifetime"
@@ -310,6 +311,11 @@ static int l_start(lua_State *L)
 		give_back(L, p);
 		if (r == -EBUSY && !p->safe_point)
 			return pb_fail(L, r, "%d profilers run in this process, and no more can: stop one", PF_TRAP_MOST);
+		if (r == -ENOSPC)
+			return pb_refuse(L, r, "the program has set more than %d different actions of SIGTRAP, and a later one is in force: "
+					 "set one of the first", PF_SIGNAL_LAYERS);
+		if (r == -EPERM)
+			why = "sigaction, for the handler of SIGTRAP";
 		return raised ? lua_error(L) : pb_fail(L, r, "%s", why);
 	}
 	p->next = p->lifetime->running;

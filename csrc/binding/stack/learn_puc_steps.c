@@ -31,7 +31,8 @@ static void take(struct pf_puc_layout *l, const struct pb_puc_way *running, cons
 #if (defined __x86_64__ || defined __aarch64__) && !defined __ILP32__
 static PF_THREAD_LOCAL struct pb_learner *stepping;
 static void on_trap(int sig, siginfo_t *info, void *context, unsigned layer);
-PF_SIGNAL_HANDLERS(on_trap)
+static struct pf_signal traps;
+PF_SIGNAL_HANDLERS(on_trap, &traps)
 static struct pf_signal traps = {.number = SIGTRAP, .flags = SA_SIGINFO | SA_ONSTACK, .layer = PF_SIGNAL_LAYERS_OF(on_trap)};
 
 #ifdef __x86_64__
@@ -141,7 +142,7 @@ static void on_trap(int sig, siginfo_t *info, void *context, unsigned layer)
 	struct pb_learner *w = stepping;
 	struct pf_registers r;
 
-	if (!w || !is_step(info, context)) {
+	if (!w || !info || !is_step(info, context)) {
 		pf_signal_pass_on(&traps, layer, sig, info, context);
 		return;
 	}
@@ -205,7 +206,7 @@ static void on_trap(int sig, siginfo_t *info, void *context, unsigned layer)
 	struct pb_learner *w = stepping;
 	struct pf_registers r;
 
-	if (info->si_code != SI_TIMER || info->si_value.sival_ptr != &traps) {
+	if (!info || info->si_code != SI_TIMER || info->si_value.sival_ptr != &traps) {
 		pf_signal_pass_on(&traps, layer, sig, info, context);
 		return;
 	}

@@ -150,7 +150,8 @@ int pf_peek_call(void *to, uint64_t address, size_t n)
 
 #ifdef LOADS
 static void on_fault(int sig, siginfo_t *info, void *context, unsigned layer);
-PF_SIGNAL_HANDLERS(on_fault)
+static struct pf_signal segv, bus;
+PF_SIGNAL_HANDLERS(on_fault, sig == SIGBUS ? &bus : &segv)
 
 static struct pf_signal segv = {.number = SIGSEGV, .layer = PF_SIGNAL_LAYERS_OF(on_fault)};
 static struct pf_signal bus = {.number = SIGBUS, .layer = PF_SIGNAL_LAYERS_OF(on_fault)};
@@ -191,7 +192,7 @@ static ucontext_t *find_load(ucontext_t *u)
 
 static void on_fault(int sig, siginfo_t *info, void *context, unsigned layer)
 {
-	ucontext_t *load = info->si_code > 0 ? find_load(context) : NULL;
+	ucontext_t *load = info && info->si_code > 0 ? find_load(context) : NULL;
 
 	if (load)
 		IP(load) = (__typeof__(IP(load)))(uintptr_t)pf_peek_failed;

@@ -1,6 +1,7 @@
 /* See signal.h. */
 #include "core/base/signal.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
@@ -21,26 +22,26 @@ static int is_same(const struct sigaction *a, const struct sigaction *b)
 	return a->sa_sigaction == b->sa_sigaction && !((a->sa_flags ^ b->sa_flags) & (int)SA_RESETHAND);
 }
 
-/* The layer whose handler an action has, or NULL. */
-static const struct pf_signal_layer *find(const struct pf_signal *s, const struct sigaction *a)
+/* The layer whose handler an action has, or NULL. The action may lack SA_SIGINFO: see pf_signal_arguments. */
+static struct pf_signal_layer *find(struct pf_signal *s, const struct sigaction *a)
 {
-	for (const struct pf_signal_layer *l = s->layer; l < s->layer + PF_SIGNAL_LAYERS; l++)
-		if (a->sa_flags & SA_SIGINFO && a->sa_sigaction == l->handler)
+	for (struct pf_signal_layer *l = s->layer; l < s->layer + PF_SIGNAL_LAYERS; l++)
+		if (a->sa_sigaction == l->handler)
 			return l;
 	return NULL;
 }
 
 /* The layer in force, or NULL. *now: the action in force. */
-static const struct pf_signal_layer *current(const struct pf_signal *s, struct sigaction *now)
+static struct pf_signal_layer *current(struct pf_signal *s, struct sigaction *now)
 {
 	return sigaction(s->number, NULL, now) == 0 ? find(s, now) : NULL;
 }
 
-int pf_signal_is_taken(const struct pf_signal *s)
+int pf_signal_is_taken(struct pf_signal *s)
 {
 	struct sigaction now;
 
-	return current(s, &now) != NULL;
+	return current(s, &now) && now.sa_flags & SA_SIGINFO;
 }
 
 /* The layer that may be installed over an action, or NULL. */
@@ -52,19 +53,22 @@ static struct pf_signal_layer *choose(struct pf_signal *s, const struct sigactio
 	return NULL;
 }
 
-/* Replace the action `now`. Returns 0 if another thread has installed a different one meanwhile, which stays in force. */
+/* Replace the action `now`. Returns 0, -EPERM, or -EAGAIN if another thread has installed a different one meanwhile, which stays in
+ * force. */
 static int replace(const struct pf_signal *s, const struct sigaction *now, const struct sigaction *by)
 {
 	struct sigaction put = *by, last, found;
 
-	if (sigaction(s->number, by, &found) < 0 || is_same(&found, now))
-		return 1;
+	if (sigaction(s->number, by, &found) < 0)
+		return -EPERM;
+	if (is_same(&found, now))
+		return 0;
 	do { /* until nothing was installed between two calls */
 		last = put;
 		put = found;
 		sigaction(s->number, &put, &found);
 	} while (!is_same(&found, &last));
-	return 0;
+	return -EAGAIN;
 }
 
 /* A handler of the program that interrupts ours may leave both by siglongjmp, and then ours never ends. So ours blocks all
@@ -78,39 +82,58 @@ static void block_others(sigset_t *mask)
 		sigdelset(mask, faults[i]);
 }
 
-static void install(struct pf_signal *s)
+/* The action of a layer. */
+static struct sigaction action(const struct pf_signal *s, const struct pf_signal_layer *l)
+{
+	struct sigaction ours = l->before;
+
+	if (s->flags) {
+		ours.sa_flags = s->flags;
+		block_others(&ours.sa_mask);
+	}
+	ours.sa_flags = (ours.sa_flags & ~(int)SA_RESETHAND) | SA_SIGINFO;
+	ours.sa_sigaction = l->handler;
+	return ours;
+}
+
+static int install(struct pf_signal *s)
 {
 	struct sigaction now, ours;
 	struct pf_signal_layer *l;
+	int r;
 
 	do {
-		if (sigaction(s->number, NULL, &now) < 0 || find(s, &now))
-			return;
-		l = choose(s, &now);
-		if (!l)
-			return;
-		l->before = l->to = ours = now;
-		l->used = 1;
-		if (s->flags) {
-			ours.sa_flags = s->flags;
-			block_others(&ours.sa_mask);
+		if (sigaction(s->number, NULL, &now) < 0)
+			return -EPERM;
+		l = find(s, &now);
+		if (l && now.sa_flags & SA_SIGINFO)
+			return 0;
+		if (!l) {
+			l = choose(s, &now);
+			if (!l)
+				return -ENOSPC;
+			l->before = l->to = now;
+			l->used = 1;
 		}
-		ours.sa_flags = (ours.sa_flags & ~(int)SA_RESETHAND) | SA_SIGINFO;
-		ours.sa_sigaction = l->handler;
-	} while (!replace(s, &now, &ours));
+		ours = action(s, l);
+		r = replace(s, &now, &ours);
+	} while (r == -EAGAIN);
+	return r;
 }
 
-void pf_signal_take(struct pf_signal *s)
+int pf_signal_take(struct pf_signal *s)
 {
 	const unsigned generation = pf_fork_generation();
+	int r;
 
 	pf_lock(&lock, PF_LOCK_PAUSE);
 	if (s->generation != generation)
 		s->users = 0;
 	s->generation = generation;
 	s->users++;
-	install(s);
+	r = install(s);
 	pf_unlock(&lock);
+	return r;
 }
 
 static void give_back(struct pf_signal *s)
@@ -122,7 +145,7 @@ static void give_back(struct pf_signal *s)
 	if (!l)
 		return;
 	if (s->discard) {
-		if (!replace(s, &now, &ignore))
+		if (replace(s, &now, &ignore) == -EAGAIN)
 			return;
 		now = ignore;
 	}
@@ -138,6 +161,55 @@ void pf_signal_give(struct pf_signal *s, uint32_t generation)
 			give_back(s);
 	}
 	pf_unlock(&lock);
+}
+
+/* Has the kernel called the handler with SA_SIGINFO, as far as can be told without a system call? The stack frame of a signal
+ * then has the siginfo and the context at known places. */
+static int is_ordinary(int number, const siginfo_t *info, const ucontext_t *context, const void *frame)
+{
+#if defined __x86_64__ && !defined __ILP32__
+	/* Linux passes both pointers in any case, but without SA_SIGINFO *info is not set. Our action then lacks SA_ONSTACK too,
+	 * by which the handler gets onto the alternate stack. If there is none, or the thread was there already, only *info
+	 * itself can tell. */
+	if ((const void *)context == frame) {
+		const uintptr_t bottom = (uintptr_t)context->uc_stack.ss_sp, size = context->uc_stack.ss_size;
+
+		if (size == 0 || (uintptr_t)context->uc_mcontext.gregs[REG_RSP] - bottom < size)
+			return info->si_signo == number;
+		return (uintptr_t)info - bottom < size;
+	}
+#elif defined __aarch64__ && !defined __ILP32__
+	/* Without SA_SIGINFO, the two registers are those of the interrupted code. clang's CFA is a few words too low. */
+	if ((uintptr_t)info - (uintptr_t)frame < 128)
+		return 1;
+#endif
+	(void)number;
+	(void)info;
+	(void)context;
+	(void)frame;
+	return 0;
+}
+
+/* The same by the action in force. If that is ours without SA_SIGINFO, it is installed again. */
+static int ask(struct pf_signal *s)
+{
+	const int saved = errno;
+	struct sigaction now, ours;
+	const struct pf_signal_layer *l;
+	const int known = sigaction(s->number, NULL, &now) < 0 || now.sa_flags & SA_SIGINFO;
+
+	l = known ? NULL : find(s, &now);
+	if (l) {
+		ours = action(s, l);
+		replace(s, &now, &ours);
+	}
+	errno = saved;
+	return known;
+}
+
+int pf_signal_arguments(struct pf_signal *s, const siginfo_t *info, const void *context, const void *frame)
+{
+	return is_ordinary(s->number, info, context, frame) || ask(s);
 }
 
 /* Does the kernel report a fault? Then SIG_IGN has no effect, and the kernel kills the process: the instruction would fault again
@@ -164,11 +236,15 @@ void pf_signal_pass_on(struct pf_signal *s, unsigned layer, int sig, siginfo_t *
 	struct sigaction now;
 
 	if (is_plain(&to)) {
-		if ((to.sa_handler == SIG_IGN || sig == SIGURG) && !is_fault(sig, info)) /* SIGURG's default is to be ignored */
+		/* SIGURG's default is to be ignored */
+		if ((to.sa_handler == SIG_IGN || sig == SIGURG) && !(info && is_fault(sig, info)))
+			return;
+		/* The kernel has called ours, which has been installed with SA_SIGINFO meanwhile. If it was a fault, it comes again. */
+		if (!info && current(s, &now) == s->layer + layer)
 			return;
 		sigaction(sig, &plain, NULL);
 		/* Send the signal again with the same siginfo; it stays blocked until the handler has returned. */
-		if (syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), sig, info) < 0)
+		if (!info || syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), sig, info) < 0)
 			raise(sig);
 		return;
 	}
@@ -177,7 +253,7 @@ void pf_signal_pass_on(struct pf_signal *s, unsigned layer, int sig, siginfo_t *
 	if ((s->flags || to.sa_flags & (int)SA_RESETHAND) && current(s, &now) == s->layer + layer) {
 		if (to.sa_flags & (int)SA_RESETHAND)
 			s->layer[layer].to = plain;
-		if (s->flags)
+		if (s->flags && context)
 			block_as(&to, sig, context);
 	}
 	/* Handlers without SA_SIGINFO get the same three arguments from the kernel, and some use them. */

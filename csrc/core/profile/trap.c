@@ -58,7 +58,8 @@ static struct pf_sampler *hold(struct slot *slot)
 /* --- the signal ----------------------------------------------------------------------------------------------------- */
 
 static void on_signal(int sig, siginfo_t *info, void *context, unsigned layer);
-PF_SIGNAL_HANDLERS(on_signal)
+static struct pf_signal trap;
+PF_SIGNAL_HANDLERS(on_signal, &trap)
 
 static struct pf_signal trap = {.number = SIGTRAP,
 				.discard = 1,
@@ -88,12 +89,30 @@ static int is_by_descriptor(const siginfo_t *info)
 	return info->si_code == SI_SIGIO || (info->si_code == POLL_IN && (unsigned long)info->si_band < 4096);
 }
 
-/* Was it sent by the event of a sampler, running or stopped? */
+/* Has a sampler of this thread records that no handler has read yet? */
+static int has_records(void)
+{
+	int has = 0;
+
+	for (int i = 0; i < atomic_load(&used) && !has; i++) {
+		struct pf_sampler *s = hold(&slots[i]);
+
+		if (!s)
+			continue;
+		has = s->thread == here.number && pf_ring_head(&s->ring) != s->ring.tail;
+		let_go(&slots[i]);
+	}
+	return has;
+}
+
+/* Was it sent by the event of a sampler, running or stopped? info may be NULL. */
 static int is_ours(const siginfo_t *info, unsigned layer)
 {
 	struct perf_siginfo p;
 	int ours = 0;
 
+	if (!info)
+		return has_records();
 	memcpy(&p, info, sizeof p);
 	if (info->si_code == PF_TRAP_PERF)
 		return p.data - first_number() < atomic_load(&numbers);
@@ -144,7 +163,8 @@ static void on_signal(int sig, siginfo_t *info, void *context, unsigned layer)
 	const int saved = errno;
 
 	if (is_ours(info, layer)) {
-		if (!here.busy && !pf_signal_stack_is_small(context)) {
+		/* Without a context, its records are left to the next signal. */
+		if (context && !here.busy && !pf_signal_stack_is_small(context)) {
 			here.busy = 1;
 			take_samples(context);
 			here.busy = 0;
@@ -193,6 +213,7 @@ static void give_thread(void)
 int pf_trap_add(struct pf_sampler *s)
 {
 	const unsigned now = pf_fork_generation();
+	int r;
 
 	for (int i = 0; i < PF_TRAP_MOST; i++) {
 		unsigned seen = atomic_load(&slots[i].generation);
@@ -204,17 +225,14 @@ int pf_trap_add(struct pf_sampler *s)
 		s->slot = i;
 		take_thread();
 		s->thread = here.number;
-		pf_signal_take(&trap);
+		r = pf_signal_take(&trap);
 		atomic_store(&slots[i].sampler, s);
 		for (int n = atomic_load(&used); n <= i && !atomic_compare_exchange_weak(&used, &n, i + 1);)
 			;
 		atomic_store(&slots[i].generation, now); /* last: until then the slot may have the parent's sampler */
-		/* A filter of system calls may have refused our handler, or the program has more actions than we have layers.
-		 * Without our handler there are no samples, and SIG_DFL would end the process. */
-		if (pf_signal_is_taken(&trap))
-			return 0;
-		pf_trap_remove(s);
-		return -EPERM;
+		if (r < 0) /* without our handler there are no samples, and SIG_DFL would end the process */
+			pf_trap_remove(s);
+		return r;
 	}
 	return -EBUSY;
 }

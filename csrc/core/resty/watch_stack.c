@@ -24,7 +24,8 @@ static _Atomic(struct pf_watch *) watcher; /* the one of this process */
 static PF_THREAD_LOCAL const struct pf_watch *watches_me; /* set in the worker's thread */
 
 static void on_signal(int sig, siginfo_t *info, void *context, unsigned layer);
-PF_SIGNAL_HANDLERS(on_signal)
+static struct pf_signal urgent;
+PF_SIGNAL_HANDLERS(on_signal, &urgent)
 
 static struct pf_signal urgent = {.number = SIGURG, .flags = SA_RESTART | SA_ONSTACK, .layer = PF_SIGNAL_LAYERS_OF(on_signal)};
 
@@ -69,7 +70,7 @@ static void on_signal(int sig, siginfo_t *info, void *context, unsigned layer)
 	struct pf_registers r;
 	int before = errno, asked = ASKED;
 
-	if (!w || info->si_code != SI_TKILL || info->si_pid != getpid() || !atomic_exchange(&w->sent, 0)) {
+	if (!w || !info || info->si_code != SI_TKILL || info->si_pid != getpid() || !atomic_exchange(&w->sent, 0)) {
 		pf_signal_pass_on(&urgent, layer, sig, info, context);
 		return;
 	}

@@ -7,6 +7,8 @@
 -- - An action that another thread installed while a profile began or ended was lost.
 -- - A handler that left by siglongjmp, as a time limit does, left our handler of SIGTRAP too if it had interrupted that one. Ours
 --   then never ended, and the thread had no more samples.
+-- - A handler that was kept and restored by signal(2), which knows no SA_SIGINFO, got a siginfo that was not set, or on arm64
+--   pointers that were none. The next sample ended the program. So did a handler of signal(2) that called ours.
 local core = require "perf.core"
 local kit = require "testkit"
 local perf = require "perf"
@@ -149,6 +151,106 @@ describe("a program's handlers of SIGTRAP", function()
       local output, status = util.shell(("LD_PRELOAD=%s %s %s"):format(preload, util.lua(), path))
       assert.same({ "1 21", 0 }, { output, status })
     end)
+  end)
+end)
+
+-- The message was "enable: Operation not permitted".
+it("a profile is refused with the cause if the program has set more actions of SIGTRAP than the profiler can keep", function()
+  requires { perf_open = true, paranoid = 2 }
+  local code, message = util.in_child(function()
+    local refusal
+    for i = 1, 18 do
+      kit.link_handler(math.ceil(i / 2), TRAP, i % 2 == 0)
+      local p = assert(perf.profiler { event = "dummy:u", period = 1 })
+      local ok, message, code = p:start()
+      refusal = refusal or not ok and code .. " " .. message
+      p:stop()
+    end
+    kit.link_handler(1, TRAP)
+    profiler():stop()
+    return tostring(refusal)
+  end):match "(%S+) (.*)"
+  assert.same({ "ENOSPC", true }, { code, message:find("more than 16 different actions of SIGTRAP", 1, true) ~= nil })
+end)
+
+describe("a program that uses signal(2)", function()
+  -- Are 64 touched pages on their line, or unsampled? One may be left to the next signal, on another line.
+  local function touch(p, is_unsampled)
+    local line = profiling.next_line()
+    kit.touch_pages(64)
+    local prof = assert(p:stop())
+    return tostring(tonumber(is_unsampled and profiling.under(prof, "(unsampled)") or profiling.on_line(prof, line)) >= 63)
+  end
+
+  it("may restore a profile's handler", function()
+    requires { perf_open = true, paranoid = 2 }
+    assert.equal("true 0 1", (util.in_child(function()
+      kit.plain_handler(TRAP)
+      local p = profiler()
+      kit.swap_plainly(TRAP)
+      local took = touch(p)
+      local n = kit.plain_count(TRAP)
+      p = profiler "dummy:u"
+      kit.swap_plainly(TRAP)
+      kit.kill(kit.getpid(), TRAP)
+      p:stop()
+      return ("%s %d %d"):format(took, n, kit.plain_count(TRAP))
+    end)))
+  end)
+
+  it("may restore it when the program has no handler of its own", function()
+    requires { perf_open = true, paranoid = 2 }
+    assert.equal("true", (util.in_child(function()
+      local p = profiler()
+      kit.swap_plainly(TRAP)
+      return touch(p)
+    end)))
+  end)
+
+  it("may restore it and begin or end a profile", function()
+    requires { perf_open = true, paranoid = 2 }
+    assert.equal(("true %d"):format(-TRAP), (util.in_child(function()
+      local p = profiler "dummy:u"
+      kit.swap_plainly(TRAP)
+      local other = profiler()
+      local took = touch(other)
+      kit.swap_plainly(TRAP)
+      p:stop()
+      return ("%s %d"):format(took, (kit.fork(function() kit.kill(kit.getpid(), TRAP) end)))
+    end)))
+  end)
+
+  it("may pass signals on to it with nothing but their number", function()
+    requires { perf_open = true, paranoid = 2 }
+    assert.equal(("true %d"):format(-TRAP), (util.in_child(function()
+      local p = profiler()
+      kit.plain_handler(TRAP, true)
+      local unsampled = touch(p, true)
+      kit.no_handler(TRAP)
+      local silent = profiler "dummy:u"
+      kit.plain_handler(TRAP, true)
+      local status = kit.fork(function() kit.kill(kit.getpid(), TRAP) end)
+      silent:stop()
+      return ("%s %d"):format(unsampled, status)
+    end)))
+  end)
+
+  it("gets its faults as it would without the library", function()
+    local said = util.in_child(function()
+      local at = kit.region "guarded"
+      core.peek_take()
+      kit.swap_plainly(SEGV)
+      local dies = kit.fork(function() kit.fault(at) end)
+      kit.plain_handler(SEGV, true)
+      local dies_too = kit.fork(function() kit.fault(at) end)
+      kit.no_handler(SEGV)
+      kit.plain_handler(SEGV)
+      core.peek_take()
+      kit.swap_plainly(SEGV)
+      kit.kill(kit.getpid(), SEGV)
+      return ("%d %d %d"):format(dies, dies_too, kit.plain_count(SEGV))
+    end)
+    assert.equal(("%d %d 1"):format(-SEGV, -SEGV), said)
   end)
 end)
 
