@@ -341,20 +341,27 @@ static int kit_block_faults(lua_State *L)
     return 0;
 }
 
-/* alternate_stack(size): of this thread, with unmapped memory below it; false: none. Returns the size of the one before, 0: none */
+/* With unmapped memory below it. Returns 0 or an errno. */
+static int make_stack(stack_t *stack, size_t size)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *room = mmap(NULL, page + size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+    if (room == MAP_FAILED)
+        return errno;
+    mprotect(room, page, PROT_NONE);
+    *stack = (stack_t){ .ss_sp = room + page, .ss_size = size };
+    return 0;
+}
+
+/* alternate_stack(size): of this thread; false: none. Returns the size of the one before, 0: none */
 static int kit_alternate_stack(lua_State *L)
 {
     stack_t before, stack = { .ss_flags = SS_DISABLE };
+    const int e = lua_toboolean(L, 1) ? make_stack(&stack, tk_check_count(L, 1)) : 0;
 
-    if (lua_toboolean(L, 1)) {
-        const size_t page = (size_t)sysconf(_SC_PAGESIZE), size = tk_check_count(L, 1);
-        char *room = mmap(NULL, page + size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-        if (room == MAP_FAILED)
-            return tk_refused(L, "mmap", errno);
-        mprotect(room, page, PROT_NONE);
-        stack = (stack_t){ .ss_sp = room + page, .ss_size = size };
-    }
+    if (e)
+        return tk_refused(L, "mmap", e);
     sigaltstack(&stack, &before);
     lua_pushinteger(L, before.ss_flags & SS_DISABLE ? 0 : (lua_Integer)before.ss_size);
     return 1;
@@ -408,13 +415,23 @@ static void touch_on_usr1(int sig)
     tk_touch_pages(pages_of_handler);
 }
 
-/* touch_in_handler(n): n page faults in a handler of SIGUSR1 that runs on the alternate stack if there is one. */
+/* touch_in_handler(n [, size]): n page faults in a handler of SIGUSR1 that runs on the alternate stack if there is one. size: on a
+ * new one, with SS_AUTODISARM: while the handler runs, the thread has none. */
 static int kit_touch_in_handler(lua_State *L)
 {
     const struct sigaction action = { .sa_handler = touch_on_usr1, .sa_flags = SA_ONSTACK };
     struct sigaction before;
+    stack_t stack;
+    int e;
 
     pages_of_handler = tk_check_count(L, 1);
+    if (!lua_isnoneornil(L, 2)) {
+        e = make_stack(&stack, tk_check_count(L, 2));
+        if (e)
+            return tk_refused(L, "mmap", e);
+        stack.ss_flags = (int)(1U << 31); /* SS_AUTODISARM */
+        sigaltstack(&stack, NULL);
+    }
     sigaction(SIGUSR1, &action, &before);
     raise(SIGUSR1);
     sigaction(SIGUSR1, &before, NULL);

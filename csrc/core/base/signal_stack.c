@@ -51,12 +51,13 @@ static void replace_stack(const stack_t *stack)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* At the end of a handler the kernel sets the stack that the context has. */
+/* At the end of a handler the kernel sets the stack that the context has. If that is none, the program has disabled it; or a handler
+ * of the program has interrupted it by SS_AUTODISARM, and ours runs on what that one has left of it. */
 int pf_signal_stack_is_small(void *context)
 {
 	stack_t *const stack = &((ucontext_t *)context)->uc_stack;
 
-	if (!is_small(stack))
+	if (stack->ss_size == 0 ? !here.stack : !is_small(stack))
 		return 0;
 	if (here.stack) {
 		here.before = *stack;

@@ -11,8 +11,8 @@ int pf_signal_stack_take(void);
 /* At the last give the program's stack is set again. */
 void pf_signal_stack_give(void);
 
-/* For the handler, which calls this first: the program may have set a small stack since the take. Returns 1 if the handler runs on
- * one: it must leave its work to the next signal. That one has our stack, if there is one. */
+/* For the handler, which calls this first: the program may have set a small stack since the take, or none. Returns 1 if the handler
+ * may run on a small one: it must leave its work to the next signal. That one has our stack, if there is one. */
 int pf_signal_stack_is_small(void *context);
 
 #endif

@@ -48,6 +48,17 @@ describe("a profiler in a thread with a small alternate stack", function()
     assert.equal(("3 %d"):format(SMALL), said)
   end)
 
+  -- While a handler of the program runs on such a stack, the kernel says that the thread has none.
+  it("does not use up one with SS_AUTODISARM on which the program's handler runs", function()
+    requires { perf_open = true, paranoid = 2 }
+    assert.equal(("true %d"):format(2 * SMALL), (util.in_child(function()
+      local prof = assert(perf.profile({ event = "page-faults:u", period = 1, native = true }, function()
+        kit.touch_in_handler(100, 2 * SMALL) -- room for two signals
+      end))
+      return ("%s %d"):format(tostring(prof.total >= 100), kit.alternate_stack(false))
+    end)))
+  end)
+
   it("uses a larger one for the first profile of a process", function()
     requires { perf_open = true, paranoid = 2 }
     util.with_tmpname(function(path)
