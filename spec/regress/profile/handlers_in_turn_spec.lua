@@ -208,7 +208,7 @@ describe("a program that uses signal(2)", function()
   end)
 
   it("may restore it and begin or end a profile", function()
-    requires { perf_open = true, paranoid = 2 }
+    requires { perf_open = true, paranoid = 2, registers = true }
     assert.equal(("true %d"):format(-TRAP), (util.in_child(function()
       local p = profiler "dummy:u"
       kit.swap_plainly(TRAP)

@@ -53,7 +53,7 @@ end
 
 describe("a page fault where a call begins", function()
   before_each(function()
-    requires { puc = true, perf_open = true, registers = true }
+    requires { puc = true, perf_open = true, registers = true, nostress = true }
     collectgarbage()
     collectgarbage "stop" -- the collector frees unused CallInfos
   end)
