@@ -388,14 +388,18 @@ static int base_of_exit(const struct pf_luajit_view *v, const struct pf_trace *t
 }
 
 /* The collector runs. Returns 1 if the common exit handler has called it: one of the C functions then returns to the handler, whose stack
- * pointer is the address of the registers that it has stored. If the interpreter has called the collector, or a function or a hook
- * which has, the first of these functions returns to the interpreter's frame; what an earlier exit has stored may still be below it. */
+ * pointer is the address of the registers that it has stored. What an earlier exit has stored may still be there while the interpreter
+ * - runs a C function, which has called the collector. Then the thread's base is that of the C function;
+ * - has called the collector, or a hook which has. Then one of the C functions returns to the interpreter's frame. */
 static int collects_at_exit(const struct pf_luajit_view *v)
 {
 	enum { FRAMES_MOST = 64 };
+	struct pf_luajit_function function;
 	struct pf_c_frame f = {.r = *v->r, .seen = v->u->seen};
 	int stored = 0;
 
+	if (!pf_luajit_function_at(v, v->base, &function) || function.id)
+		return 0;
 	for (unsigned i = 0; i < FRAMES_MOST && pf_c_frame_leave(v->l->code, v->m, &f) == 0 && f.r.sp < v->cframe; i++)
 		stored |= pf_trace_exit_stored(v, f.r.sp);
 	return stored && f.r.sp != v->cframe;

@@ -162,6 +162,55 @@ for _, n in ipairs { 0, 2, 6 } do
   print(before .. " " .. allocating)
 end]]
 
+local LATE = [[
+local kit, perf = require "testkit", require "perf"
+local coroutines = {}
+local function deep(n)
+  if n == 0 then return coroutine.yield() end
+  return 1 + deep(n - 1)
+end
+for i = 1, 500 do
+  coroutines[i] = coroutine.create(deep)
+  coroutine.resume(coroutines[i], 30)
+end
+perf.profile({ event = "page-faults", period = 1 }, function() end)
+local collects = assert(package.loadlib((...), "kit_collects"))
+require "jit.opt".start("hotloop=10", "hotexit=50")
+collectgarbage("setstepmul", 1e6)
+local work = assert(loadstring([=[
+  local kept, y, pcall = {}, 0, pcall
+  local function inner(i, rounds)
+    kept[1] = { i, y }
+    if i < rounds then y = y + 1 end
+  end
+  return function(collects, size)
+    for i = 1, 300 do
+      pcall(inner, i, 300)
+    end
+    pcall(collects, size)
+  end]=], "=program"))()
+collectgarbage "stop"
+for _ = 1, 3 do work(collects, 16) end
+local prof = perf.profile({ event = "page-faults", period = 1 }, function()
+  for size = 16, 1024, 16 do
+    collectgarbage()
+    collectgarbage "stop"
+    local child = kit.start(function() end)
+    work(collects, size)
+    child:go()
+  end
+end)
+local right, wrong = 0, 0
+for _, s in ipairs(prof:samples()) do
+  for _, f in ipairs(s.stack[1].name == "(garbage collector)" and s.stack or {}) do
+    if f.name:find "^program:" then
+      if f.line == 10 then right = right + s.weight else wrong = wrong + s.weight end
+      break
+    end
+  end
+end
+print(right .. " " .. wrong)]]
+
 local function deep(n)
   if n == 0 then return coroutine.yield() end
   return 1 + deep(n - 1)
@@ -272,5 +321,19 @@ describe("the collector after a trace's exit", function()
       assert.is_true(tonumber(before) >= ENOUGH and allocating == "0", output)
     end
     assert.equal(3, n, output)
+  end)
+
+  -- The story: the C functions of a library that was loaded after the profiler's first start cannot be unwound. With one size in
+  -- fifty of such a function's variables, the collector's work in it was shown on line 3. A copied file is another library.
+  it("is shown in a function of a library that was loaded late", function()
+    local output
+    util.with_directory(function(dir)
+      util.write_file(dir .. "/late.lua", LATE)
+      util.execute(("cp %s %s/late.so"):format(package.searchpath("testkit", package.cpath), dir))
+      output = util.shell(("%s %s/late.lua %s/late.so"):format(util.lua(), dir, dir))
+    end)
+    local right, wrong = output:match "^(%d+) (%d+)"
+    assert(right, output)
+    assert.is_true(tonumber(right) >= ENOUGH and wrong == "0", output)
   end)
 end)
