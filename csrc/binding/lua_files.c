@@ -1,6 +1,6 @@
-/* Lua modules that are also built into this library: those that a program needs to read and print its results and records, and
- * for the messages about its mistakes and about refusals. They are loaded at their first use. Their files cannot be read then if
- * the program has called chroot, has no free descriptor, or has changed package.path. So a searcher loads the text that is
+/* Lua modules that are also built into this library: those that read and print the program's results and records, and those that
+ * write the messages about its mistakes and about refusals. They are loaded at their first use. Their files cannot be read then
+ * if the program has called chroot, has no free descriptor, or has changed package.path. So a searcher loads the text that is
  * built in. */
 #include <string.h>
 

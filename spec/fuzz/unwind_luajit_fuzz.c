@@ -184,7 +184,8 @@ static void make_thread(unsigned thread, unsigned stack, unsigned cframe, uint64
 }
 
 /* Make the C stack look as it does while the common exit handler works: the address at which the interpreter will continue is
- * that of the exit, and the handler has stored the trace's stack pointer. Returns that at the handler's call. */
+ * that of the exit, and the handler has stored the trace's stack pointer. Returns the stack pointer just after the
+ * handler has called a C function. */
 static uint64_t make_exit(unsigned trace, unsigned exit, unsigned cframe)
 {
 	enum { SPACE = 16, BELOW_X86 = 96, CALL_X86 = 264, BELOW_ARM = 8 };
@@ -201,7 +202,8 @@ static uint64_t make_exit(unsigned trace, unsigned exit, unsigned cframe)
 	return at + cframe - CALL_X86;
 }
 
-/* Unwind tables: all machine code is one C function, which has 8 bytes of the C stack up to its middle and 64 from there on. */
+/* Make unwind tables: all machine code is one C function, which uses 8 bytes of the C stack up to its middle and 64 from there
+ * on. */
 static void make_table(void)
 {
 	static const unsigned char common[] = {20, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0};

@@ -17,7 +17,8 @@ local function collector()
   return tells and runs or nil, pause
 end
 
--- A spec that leaves the collector stopped, or with another pause, makes later ones fail. Sets it as it was before.
+-- A spec that leaves the collector stopped, or with another pause, may make later ones fail. Adds what has changed to the list,
+-- and sets the collector as it was before.
 local function collector_left(list)
   local runs, pause = collector()
   if runs ~= before.runs then
@@ -88,8 +89,8 @@ function leaks.start()
   before.runs, before.pause = collector()
 end
 
---- nil; or one line that lists the descriptors and mappings that the spec left open, or that it closed, and other settings of the
--- collector.
+--- nil; or one line that lists the descriptors and mappings that the spec left open, or that it closed, and the settings of the
+-- collector that it changed.
 function leaks.finish()
   if not before then return nil end
   local settings = collector_left {}

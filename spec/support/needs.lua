@@ -123,7 +123,7 @@ end)
 
 probes.root = flag("root", needs.is_root)
 
--- They are hidden from all users if kernel.kptr_restrict is 2.
+-- The kernel hides them from all users if kernel.kptr_restrict is 2.
 probes.kernel_addresses = flag("the addresses of the kernel's functions", function()
   return (readable "/proc/kallsyms" or ""):find "%f[%x]0*[1-9a-f]%x* %a "
 end)

@@ -280,7 +280,7 @@ static struct {
     volatile sig_atomic_t passes, n;
 } plain[SIGNALS];
 
-/* A handler with one argument leaves the registers of the others as they are. */
+/* A handler of one argument calls the next one without the other two, whose registers then have any values. */
 static void on_plain(int sig)
 {
     void (*const to)(int) = plain[sig].replaced;
@@ -319,7 +319,7 @@ static int kit_plain_count(lua_State *L)
     return 1;
 }
 
-/* swap_plainly(signal): replaces the handler in force by signal(2) and restores it so, which sets no SA_SIGINFO. */
+/* swap_plainly(signal): replaces the handler in force and restores it, both by signal(2), which does not set SA_SIGINFO. */
 static int kit_swap_plainly(lua_State *L)
 {
     const int sig = check_signal(L);
@@ -341,7 +341,7 @@ static int kit_block_faults(lua_State *L)
     return 0;
 }
 
-/* With unmapped memory below it. Returns 0 or an errno. */
+/* Make a stack with inaccessible memory below it. Returns 0 or an errno. */
 static int make_stack(stack_t *stack, size_t size)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -415,8 +415,8 @@ static void touch_on_usr1(int sig)
     tk_touch_pages(pages_of_handler);
 }
 
-/* touch_in_handler(n [, size]): n page faults in a handler of SIGUSR1 that runs on the alternate stack if there is one. size: on a
- * new one, with SS_AUTODISARM: while the handler runs, the thread has none. */
+/* touch_in_handler(n [, size]): n page faults in a handler of SIGUSR1 that runs on the alternate stack if there is one. size: it
+ * runs on a new one of this size, with SS_AUTODISARM: the thread has no alternate stack while the handler runs. */
 static int kit_touch_in_handler(lua_State *L)
 {
     const struct sigaction action = { .sa_handler = touch_on_usr1, .sa_flags = SA_ONSTACK };

@@ -199,7 +199,8 @@ static int kit_edges(lua_State *L)
 
 /* --- a library that is loaded late -------------------------------------------------------- */
 
-/* kit_collects(n): makes a table, for which the collector works, while n > 0 bytes of the C stack are in use but not set. */
+/* kit_collects(n): makes a table, at which the collector works, while the function has n > 0 bytes of the C stack that it does
+ * not set. */
 __attribute__((visibility("default"))) int kit_collects(lua_State *L);
 int kit_collects(lua_State *L)
 {

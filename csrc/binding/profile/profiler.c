@@ -312,8 +312,8 @@ static int l_start(lua_State *L)
 		if (r == -EBUSY && !p->safe_point)
 			return pb_fail(L, r, "%d profilers run in this process, and no more can: stop one", PF_TRAP_MOST);
 		if (r == -ENOSPC)
-			return pb_refuse(L, r, "the program has set more than %d different actions of SIGTRAP, and a later one is in force: "
-					 "set one of the first", PF_SIGNAL_LAYERS);
+			return pb_refuse(L, r, "the program has set more than %d different actions of SIGTRAP, and a later one "
+					 "is in force: set an earlier one again", PF_SIGNAL_LAYERS);
 		if (r == -EPERM)
 			why = "sigaction, for the handler of SIGTRAP";
 		return raised ? lua_error(L) : pb_fail(L, r, "%s", why);

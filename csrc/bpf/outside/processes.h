@@ -115,8 +115,9 @@ static __always_inline void note_foreign(struct scratch *s, __u32 pid, struct ta
 	s->foreign_pid = pid;
 }
 
-/* Does the process run the program of this ancestor, since neither has executed one after the fork? If both have executed as
- * many, their stacks begin at different places. */
+/* Does the process still run the program of this ancestor, since neither of them has executed another one after the fork? The
+ * numbers of executed programs are then the same. They are also the same if each has executed as many programs as the other; but
+ * then the two stacks begin at different addresses, since Linux chooses these at random. */
 static __always_inline int has_program_of(struct task_struct *leader, struct task_struct *of)
 {
 	return leader->self_exec_id == of->self_exec_id && leader->mm->start_stack == of->mm->start_stack;

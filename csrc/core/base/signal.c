@@ -53,8 +53,8 @@ static struct pf_signal_layer *choose(struct pf_signal *s, const struct sigactio
 	return NULL;
 }
 
-/* Replace the action `now`. Returns 0, -EPERM, or -EAGAIN if another thread has installed a different one meanwhile, which stays in
- * force. */
+/* Replace the action `now`. Returns 0; -EPERM if the kernel refuses; -EAGAIN if another thread has installed a different action
+ * meanwhile, which stays in force. */
 static int replace(const struct pf_signal *s, const struct sigaction *now, const struct sigaction *by)
 {
 	struct sigaction put = *by, last, found;
@@ -163,14 +163,14 @@ void pf_signal_give(struct pf_signal *s, uint32_t generation)
 	pf_unlock(&lock);
 }
 
-/* Has the kernel called the handler with SA_SIGINFO, as far as can be told without a system call? The stack frame of a signal
- * then has the siginfo and the context at known places. */
+/* Returns 1 if the handler's stack frame shows that the kernel has called it with SA_SIGINFO: the siginfo and the context then
+ * have known places in the frame. Returns 0 if only a system call can tell. */
 static int is_ordinary(int number, const siginfo_t *info, const ucontext_t *context, const void *frame)
 {
 #if defined __x86_64__ && !defined __ILP32__
-	/* Linux passes both pointers in any case, but without SA_SIGINFO *info is not set. Our action then lacks SA_ONSTACK too,
-	 * by which the handler gets onto the alternate stack. If there is none, or the thread was there already, only *info
-	 * itself can tell. */
+	/* Linux passes both pointers in any case, but it does not set *info without SA_SIGINFO. An action of ours that lacks
+	 * SA_SIGINFO also lacks SA_ONSTACK, so its handler does not run on the alternate stack. If the thread has no such
+	 * stack, or was on it before the signal, only the content of *info can tell. */
 	if ((const void *)context == frame) {
 		const uintptr_t bottom = (uintptr_t)context->uc_stack.ss_sp, size = context->uc_stack.ss_size;
 
@@ -179,7 +179,8 @@ static int is_ordinary(int number, const siginfo_t *info, const ucontext_t *cont
 		return (uintptr_t)info - bottom < size;
 	}
 #elif defined __aarch64__ && !defined __ILP32__
-	/* Without SA_SIGINFO, the two registers are those of the interrupted code. clang's CFA is a few words too low. */
+	/* Without SA_SIGINFO, Linux does not set the registers of the two pointers: they have values of the interrupted code.
+	 * clang's CFA is a few words too low, so the siginfo may begin some bytes above it. */
 	if ((uintptr_t)info - (uintptr_t)frame < 128)
 		return 1;
 #endif
@@ -190,7 +191,8 @@ static int is_ordinary(int number, const siginfo_t *info, const ucontext_t *cont
 	return 0;
 }
 
-/* The same by the action in force. If that is ours without SA_SIGINFO, it is installed again. */
+/* Has the kernel called the handler with SA_SIGINFO? This asks for the action in force. If that is ours without SA_SIGINFO, it is
+ * installed again, with SA_SIGINFO. */
 static int ask(struct pf_signal *s)
 {
 	const int saved = errno;
@@ -239,11 +241,12 @@ void pf_signal_pass_on(struct pf_signal *s, unsigned layer, int sig, siginfo_t *
 		/* SIGURG's default is to be ignored */
 		if ((to.sa_handler == SIG_IGN || sig == SIGURG) && !(info && is_fault(sig, info)))
 			return;
-		/* The kernel has called ours, which has been installed with SA_SIGINFO meanwhile. If it was a fault, it comes again. */
+		/* The kernel has called ours without SA_SIGINFO, and pf_signal_arguments has installed it again. If the signal is
+		 * of a fault, it comes again, with a siginfo. Other signals have no effect. */
 		if (!info && current(s, &now) == s->layer + layer)
 			return;
 		sigaction(sig, &plain, NULL);
-		/* Send the signal again with the same siginfo; it stays blocked until the handler has returned. */
+		/* Send the signal again, with its siginfo if that is known; it stays blocked until the handler has returned. */
 		if (!info || syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), sig, info) < 0)
 			raise(sig);
 		return;

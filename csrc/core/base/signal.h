@@ -37,9 +37,9 @@ struct pf_signal {
 	unsigned users, generation; /* generation: pf_fork_generation of the users. Those of the parent do not count in a child */
 };
 
-/* PF_SIGNAL_HANDLERS defines a handler for each layer of the signal, a pf_signal. It calls the function with the layer's number as a
- * fourth argument; info and context are NULL if they are not known (pf_signal_arguments). PF_SIGNAL_LAYERS_OF are the initial
- * layers, with these handlers. */
+/* PF_SIGNAL_HANDLERS defines a handler for each layer of a signal. `signal` is the address of its struct pf_signal. Each handler
+ * calls the function with the layer's number as a fourth argument; info and context are NULL if the handler has not got them (see
+ * pf_signal_arguments). PF_SIGNAL_LAYERS_OF are the initial layers, with these handlers. */
 #define PF_SIGNAL_HANDLERS(function, signal) \
 	PF_SIGNAL_HANDLER(function, signal, 0) PF_SIGNAL_HANDLER(function, signal, 1) \
 	PF_SIGNAL_HANDLER(function, signal, 2) PF_SIGNAL_HANDLER(function, signal, 3) \
@@ -63,23 +63,24 @@ struct pf_signal {
 
 /* Take the signal for one more user. Each take needs one pf_signal_give, even if the take has left the program's action in force.
  * A give leaves in force what the program has installed since the take. Returns 0; -ENOSPC if no layer is left for the program's
- * action; -EPERM if a filter of system calls refuses ours. */
+ * action; -EPERM if a filter of system calls refuses to install our action. */
 int pf_signal_take(struct pf_signal *s);
 /* generation: that of the take. After a fork, the child gives back for its parent's users too. */
 void pf_signal_give(struct pf_signal *s, uint32_t generation);
 
-/* Is a handler of ours in force? May be called in a signal handler. One system call. */
+/* Is a handler of ours in force, with SA_SIGINFO? May be called in a signal handler. One system call. */
 int pf_signal_is_taken(struct pf_signal *s);
 
 /* For PF_SIGNAL_HANDLERS: has the handler got a siginfo and a context? It has not
- * - if the program restores ours by signal(2), which returns a handler without its flags. Ours is then installed once more, with
- *   SA_SIGINFO;
+ * - if the program has kept and restored our handler by signal(2), which does not keep the flags. Our action is then installed
+ *   again, with SA_SIGINFO;
  * - if a handler that the program has installed by signal(2) passes a signal on to ours.
  * frame: the stack pointer as it was before the call of the handler (its CFA). In the ordinary case, no system call is made. */
 int pf_signal_arguments(struct pf_signal *s, const siginfo_t *info, const void *context, const void *frame);
 
 /* Call this in the handler of a layer for a signal that is not ours: it does what the program's action would do. It may not
- * return. info and context: as the handler has got them. A default action comes into force when the handler has returned, and stays. */
+ * return. info and context: those of the handler, or NULL. A default action comes into force when the handler has returned, and
+ * stays. */
 void pf_signal_pass_on(struct pf_signal *s, unsigned layer, int sig, siginfo_t *info, void *context);
 
 #endif

@@ -51,8 +51,9 @@ static void replace_stack(const stack_t *stack)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* At the end of a handler the kernel sets the stack that the context has. If that is none, the program has disabled it; or a handler
- * of the program has interrupted it by SS_AUTODISARM, and ours runs on what that one has left of it. */
+/* At the end of a handler, the kernel sets the alternate stack that the context has. A context without a stack has one of two
+ * causes. The program has disabled its stack. Or our handler has interrupted one of the program that runs on a stack with
+ * SS_AUTODISARM: then the kernel has disabled this stack, and ours runs on what is left of it. */
 int pf_signal_stack_is_small(void *context)
 {
 	stack_t *const stack = &((ucontext_t *)context)->uc_stack;

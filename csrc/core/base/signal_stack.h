@@ -11,8 +11,9 @@ int pf_signal_stack_take(void);
 /* At the last give the program's stack is set again. */
 void pf_signal_stack_give(void);
 
-/* For the handler, which calls this first: the program may have set a small stack since the take, or none. Returns 1 if the handler
- * may run on a small one: it must leave its work to the next signal. That one has our stack, if there is one. */
+/* For the handler, which calls this first: since the take, the program may have set a small stack, or disabled its stack. Returns
+ * 1 if the handler perhaps runs on a small stack. It must then leave its work to the next signal, which has our stack if there is
+ * one. */
 int pf_signal_stack_is_small(void *context);
 
 #endif

@@ -95,8 +95,8 @@ void pf_sampler_free(struct pf_sampler *s); /* idempotent; stops it */
 /* A number for attr.sig_data, which the kernel puts into the signal's siginfo. No two events of the process have the same. */
 uint64_t pf_sampler_number(void);
 
-/* Call it once. 0 or -errno, among them those of pf_trap_add. A sampler that needs safe points has claimed the process; neither start nor
- * stop ends the claim. */
+/* Call it once. Returns 0 or -errno, also for an error of pf_trap_add. A sampler that needs safe points has claimed the process;
+ * neither start nor stop ends the claim. */
 int pf_sampler_start(struct pf_sampler *s);
 /* May also be called if it is not running, or if the parent started it before a fork. */
 int pf_sampler_stop(struct pf_sampler *s);

@@ -105,7 +105,8 @@ static int has_records(void)
 	return has;
 }
 
-/* Was it sent by the event of a sampler, running or stopped? info may be NULL. */
+/* Was it sent by the event of a sampler, running or stopped? If info is NULL, the signal is taken for ours while there are unread
+ * records. */
 static int is_ours(const siginfo_t *info, unsigned layer)
 {
 	struct perf_siginfo p;
@@ -163,7 +164,7 @@ static void on_signal(int sig, siginfo_t *info, void *context, unsigned layer)
 	const int saved = errno;
 
 	if (is_ours(info, layer)) {
-		/* Without a context, its records are left to the next signal. */
+		/* Without a context, no stack can be taken: the records are left to the next signal. */
 		if (context && !here.busy && !pf_signal_stack_is_small(context)) {
 			here.busy = 1;
 			take_samples(context);

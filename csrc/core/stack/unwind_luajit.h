@@ -46,7 +46,7 @@ struct pf_luajit_layout {
 	/* In the compiler's state, which follows the global state: the number of the trace that was left last; the number of the
 	 * exit follows. 0 if unknown. */
 	uint16_t trace_exit;
-	const struct pf_code *code; /* LuaJIT's own code, and that which it calls; not NULL if trace_exit is known */
+	const struct pf_code *code; /* of LuaJIT, and of the C functions that it calls; not NULL if trace_exit is known */
 };
 
 #endif

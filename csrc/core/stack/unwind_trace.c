@@ -387,10 +387,12 @@ static int base_of_exit(const struct pf_luajit_view *v, const struct pf_trace *t
 	return 1;
 }
 
-/* The collector runs. Returns 1 if the common exit handler has called it: one of the C functions then returns to the handler, whose stack
- * pointer is the address of the registers that it has stored. What an earlier exit has stored may still be there while the interpreter
- * - runs a C function, which has called the collector. Then the thread's base is that of the C function;
- * - has called the collector, or a hook which has. Then one of the C functions returns to the interpreter's frame. */
+/* The collector runs. Returns 1 if the common exit handler has called it. One of the running C functions then returns to the
+ * handler, whose stack pointer is the address of the registers that it has stored. The registers of an earlier exit may still be
+ * on the C stack while the collector runs in two other cases:
+ * - The interpreter runs a C function, which has called the collector. Then the thread's base is that of the C function.
+ * - The interpreter has called the collector itself, or a hook that has called it. Then one of the C functions returns to the
+ *   interpreter's frame. */
 static int collects_at_exit(const struct pf_luajit_view *v)
 {
 	enum { FRAMES_MOST = 64 };

@@ -96,7 +96,8 @@ void pf_trace_exit_registers(const struct pf_registers *r, uint32_t from[2])
 	from[1] = (uint32_t)r->general[0];
 }
 
-/* The trace's stack pointer, which is the end of the registers, is stored in the last word, after 0 for the link register. */
+/* The handler stores the trace's stack pointer, which is the address just above the stored registers, in their last word, and 0
+ * for the link register in the word before. */
 int pf_trace_exit_stored(const struct pf_luajit_view *v, uint64_t at)
 {
 	enum { SIZE = 64 * 8 };
@@ -186,7 +187,8 @@ void pf_trace_exit_registers(const struct pf_registers *r, uint32_t from[2])
 	from[1] = (uint32_t)r->general[EXIT];
 }
 
-/* The trace's stack pointer, which is the end of the registers, is stored after 16 floating-point registers and 4 others. */
+/* The handler stores the trace's stack pointer, which is the address just above the stored registers, after 16 floating-point
+ * registers and 4 others. */
 int pf_trace_exit_stored(const struct pf_luajit_view *v, uint64_t at)
 {
 	enum { SIZE = 32 * 8, STACK_POINTER = 20 * 8 };

@@ -149,7 +149,7 @@ function M.attr(spec, attr, opts)
   local pid, flags, keep = target(opts)
   if not pid then return nil, flags, keep end
   local no_count = M.no_count_reason(attr, spec.label)
-  local info = printed.table(copy { -- a copy has no room for the fields that are nil
+  local info = printed.table(copy { -- a copy takes less memory: it has no room for the fields that are nil
     label = spec.label, unit = spec.unit, scale = spec.scale, attr = attr, leader = opts.group,
     why = no_count and spec.note and no_count .. "; " .. spec.note or no_count, note = spec.note or remark(attr), cpu = opts.cpu,
     bound = opts.cgroup == nil and pid ~= -1 and (opts.cpu or -1) ~= -1 or nil })

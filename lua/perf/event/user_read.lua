@@ -29,8 +29,8 @@ local function set(v) return v ~= nil and v ~= false and v ~= 0 end
 
 -- Request it for a thread's own event.
 -- @param attr plain attr fields of a hardware event
--- @param[opt] machine `config1`: the value to set, nil if there is no such instruction; `uniform()`: whether it has one kind
--- of cores; `cores()`: the PMUs of its cores; `allowed()`: whether the administrator allows the request
+-- @param[opt] machine `config1`: the value to set, nil if there is no such instruction; `uniform()`: whether all its
+-- cores are of one kind; `cores()`: the PMUs of its cores; `allowed()`: whether the administrator allows the request
 -- @return the attr to open, the same or a copy; whether its counter may be read without a system call
 function M.request(attr, machine)
   machine = machine or here

@@ -230,8 +230,8 @@ function M.code_at(list, address)
   end
 end
 
--- The path of the running program, for commands such as setcap: the file that is mapped where its code starts. It need not be the
--- first one that is mapped: if the stack is unlimited, libraries come before it.
+-- The path of the running program, for commands such as setcap: the path of the file that is mapped where the program's code
+-- starts. Other files may be mapped below it: if the stack is unlimited, libraries are.
 function M.program()
   local stat = M.line "/proc/self/stat" or ""
   local start = stat:match("^.*%)" .. (" %S+"):rep(23) .. " (%d+)") -- the 26th field; the name in parentheses may have blanks

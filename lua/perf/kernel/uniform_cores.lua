@@ -1,5 +1,5 @@
--- Whether the CPU has one kind of cores. If a PMU is named "cpu", it is the only one of the cores (see Pmus:cores). So on most
--- x86 machines perf.kernel.pmu, which takes 70 KB of memory with what it knows of the PMUs, is not loaded.
+-- Whether all cores of the CPU are of one kind. If a PMU is named "cpu", the cores have no other PMU (see Pmus:cores). So on most
+-- x86 machines perf.kernel.pmu is not loaded. It takes 70 KB of memory, with what it keeps about the PMUs.
 local late = require "perf.base.late"
 local reclaim = require "perf.base.reclaim"
 

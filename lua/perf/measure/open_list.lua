@@ -126,8 +126,9 @@ end
 function M.open(specs)
   local keys, parts, groups, rows, memory = {}, {}, {}, {}, {}
   for i, spec in ipairs(specs) do
+    -- A copy takes less memory: it has no room for the fields that are nil.
     rows[i] = copy { label = spec.label, unit = spec.unit, scale = spec.scale, slots = {}, why = spec.why,
-      note = spec.note, pinned = spec.attrs[1] and spec.attrs[1].pinned } -- a copy has no room for the fields that are nil
+      note = spec.note, pinned = spec.attrs[1] and spec.attrs[1].pinned }
     if spec.kind == "memory" then memory[#memory + 1] = { row = rows[i], field = spec.field } end
     for _, attr in ipairs(spec.attrs) do
       local key = group_key(attr)

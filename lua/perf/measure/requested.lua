@@ -43,7 +43,7 @@ function M.open(key, list, note)
   return note(key, set)
 end
 
--- Open the list that a text names. A list without groups, terms and mistakes is split here.
+-- Open the list that a text names. If the text has no groups, terms or mistakes, it is split here.
 -- @return as `open`
 function M.of_text(text, note)
   local list = {}

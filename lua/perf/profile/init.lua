@@ -194,7 +194,7 @@ end
 --- Start profiling. The event counts the calling thread.
 -- @treturn boolean true @fails "EBUSY" when it runs already, or 64 others do; at safe points also when another profiler of this
 -- process runs, or LuaJIT's own; "ECANCELED" if a finalizer or hook closes it meanwhile; "ENOSPC" if the program has set more
--- than sixteen different actions of SIGTRAP; "EPERM" if a filter of system calls refuses the handler of SIGTRAP
+-- than sixteen different actions of SIGTRAP; "EPERM" if a filter of system calls refuses the library's handler of SIGTRAP
 function Profiler:start()
   if check(self, "start").closed then argument.raise_in_method("start", "Profiler is closed", 1) end
   return alone(self, start)

@@ -366,8 +366,8 @@ local function set_times(self, ended)
   if self.duration == 0 then self.ended = self.began end -- the given end may be before the start
 end
 
--- The rest of `finish` for a span whose end the program gave, or that is not `whole`: it was paused, counts its own list, lost
--- its counts, or began at a time that the program gave.
+-- The rest of `finish` for a span that is not `whole`, or whose end the program has given. A span is not `whole` if it was
+-- paused, has its own list of events, has lost its counts, or began at a time that the program has given.
 local function finish_rest(self, ended)
   self.duration = now() - self.start
   if self.own_running then halt_own(self) end

@@ -28,7 +28,8 @@ local function at_line(line, last)
   end
 end
 
--- Most of the rest is the compiler's work at the beginning, which takes long in an emulated machine.
+-- The first has a quarter of the samples of both. Most other samples are of the compiler's work at the beginning, which takes
+-- long on an emulated machine.
 local function expect_quarter(first, rest)
   local all = first + rest
   assert(all >= 75, ("%.1f%% in both"):format(all))

@@ -36,7 +36,7 @@ local function measured(cpu, arguments) return select(2, kit.state(STATE:format(
 describe("the first measurement", function()
   it("does not look for other kinds of cores if a PMU is named cpu", function()
     requires { paranoid = 1 }
-    local wanted = require("perf.core").user_config1 == 0 and DEFAULT or DEFAULT .. " kernel.pmu" -- Arm has a file in its PMU
+    local wanted = require("perf.core").user_config1 == 0 and DEFAULT or DEFAULT .. " kernel.pmu" -- reads a file of Arm's PMU
     assert.equal(wanted, measured("/dev/null", "function() end"))
   end)
 

@@ -1,6 +1,6 @@
 -- The story: the profiler told the program of a process from its parent's by the number of programs that each had executed. If
 -- both had executed as many, as in `sh -c 'lua a.lua & exec lua b.lua'`, the child was taken to run the parent's program. On
--- LuaJIT its samples were outside Lua then.
+-- LuaJIT its samples were then shown outside Lua.
 -- Twice: C reads the samples, whatever the process runs.
 local core = require "perf.core"
 local host = require "perf.kernel.host"
@@ -34,7 +34,7 @@ it("a profile of another process takes no mappings of a parent that has executed
     local parent = assert(kit.start(function()
       kit.exec(util.lua(), dir .. (kit.split() == 0 and "/child.lua" or "/parent.lua"))
     end))
-    -- The profiler learns the parent's new program. It is stopped while the child runs, and reads the child's samples at its end.
+    -- The profiler learns the parent's new program. It is stopped while the child runs, and reads the child's samples after that.
     local profiler = assert(kit.start(function()
       local p = assert(perf.profiler { event = EVENT, pid = parent:pid() })
       assert(p:start())

@@ -98,7 +98,7 @@ describe("memory that LuaJIT allocates for a trace", function()
           end
         end]=], "@tables")(kept)
       make(20000)
-      jit.opt.start("hotloop=30000") -- other loops may have the function's counter too: then a trace would begin at its head
+      jit.opt.start("hotloop=30000") -- else a trace may begin at the function, if it shares a counter with a loop
       collectgarbage "stop"
       local before = collectgarbage "count"
       make(20000)

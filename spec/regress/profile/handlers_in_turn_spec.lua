@@ -7,8 +7,9 @@
 -- - An action that another thread installed while a profile began or ended was lost.
 -- - A handler that left by siglongjmp, as a time limit does, left our handler of SIGTRAP too if it had interrupted that one. Ours
 --   then never ended, and the thread had no more samples.
--- - A handler that was kept and restored by signal(2), which knows no SA_SIGINFO, got a siginfo that was not set, or on arm64
---   pointers that were none. The next sample ended the program. So did a handler of signal(2) that called ours.
+-- - If the program kept and restored our handler by signal(2), which does not keep SA_SIGINFO, the handler got a siginfo that was
+--   not set, or on arm64 invalid pointers. The next sample ended the program. It also ended a program that had installed a
+--   handler by signal(2) which called ours.
 local core = require "perf.core"
 local kit = require "testkit"
 local perf = require "perf"

@@ -147,7 +147,7 @@ for _, n in ipairs { 0, 2, 6 } do
   collectgarbage "stop"
   local child = kit.start(function() end)
   local prof = perf.profile({ event = "page-faults", period = 1 }, function()
-    run() -- first writes to its pages: the handler of a signal would overwrite the data
+    run() -- makes the first writes to its pages: later, the signals of these page faults would overwrite the data
     ready = true
     run()
   end)
@@ -323,8 +323,9 @@ describe("the collector after a trace's exit", function()
     assert.equal(3, n, output)
   end)
 
-  -- The story: the C functions of a library that was loaded after the profiler's first start cannot be unwound. With one size in
-  -- fifty of such a function's variables, the collector's work in it was shown on line 3. A copied file is another library.
+  -- The story: the C functions of a library that was loaded after the profiler's first start cannot be unwound. For about one
+  -- size in fifty of such a function's variables, the collector's work in it was shown on line 3. A copy of a library's file is
+  -- another library.
   it("is shown in a function of a library that was loaded late", function()
     local output
     util.with_directory(function(dir)

@@ -137,7 +137,7 @@ describe("a report's file", function()
     for _, name in ipairs { "folded", "flamegraph", "pprof", "speedscope", "perf_data" } do
       local ok, message, code = prof[name](prof, "/dev/full")
       assert.is_nil(ok, name)
-      -- The second file of perf_data is /dev/full.symbols, which only root can make, and in containers perhaps nobody.
+      -- The second file of perf_data is /dev/full.symbols, which only root can make, and in some containers not even root.
       local refused = name == "perf_data" and (code == "EACCES" or code == "EROFS")
       assert.equal(refused and code or "ENOSPC", code, name)
       assert.matches(refused and "^/dev/full%.symbols: " or "^/dev/full: ", message)

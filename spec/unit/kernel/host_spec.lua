@@ -124,7 +124,7 @@ describe("host", function()
     assert.equal("/sys/kernel/tracing", host.tracefs())
   end)
 
-  -- The story: the program was taken to be the file that is mapped first, which is a library's if the stack is unlimited.
+  -- The story: the file that is mapped first was taken for the program; but it is a library if the stack is unlimited.
   it("names the running program", function()
     requires { own_program = true }
     here = machine.new()

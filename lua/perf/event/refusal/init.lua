@@ -3,8 +3,8 @@
 --     cycles:k: perf_event_open: Permission denied (kernel.perf_event_paranoid is 2; count user space only with
 --     cycles:u, or run: sysctl kernel.perf_event_paranoid=1, or give the program CAP_PERFMON)
 --
--- This module is also built into perf.core, since it explains EMFILE and ENFILE. The causes of other refusals are in the module
--- `causes`, which cannot be loaded without a free descriptor.
+-- This module explains EMFILE and ENFILE. No file can be read then, so the module is also built into perf.core. The causes of
+-- other refusals are in the module `causes`, which is loaded from its file.
 local core = require "perf.core"
 local late = require "perf.base.late"
 
