@@ -306,6 +306,8 @@ static int l_start(lua_State *L)
 	if (r == 0) {
 		why = "enable";
 		r = p->every ? start_allocations(L, p) : pf_sampler_start(&p->s);
+		if (r == -EPERM && !p->every && !p->s.started_ns) /* before the event was enabled */
+			why = "sigaction, for the handler of SIGTRAP";
 	}
 	if (r < 0) {
 		give_back(L, p);
@@ -314,8 +316,6 @@ static int l_start(lua_State *L)
 		if (r == -ENOSPC)
 			return pb_refuse(L, r, "the program has set more than %d different actions of SIGTRAP, and a later one "
 					 "is in force: set an earlier one again", PF_SIGNAL_LAYERS);
-		if (r == -EPERM)
-			why = "sigaction, for the handler of SIGTRAP";
 		return raised ? lua_error(L) : pb_fail(L, r, "%s", why);
 	}
 	p->next = p->lifetime->running;
