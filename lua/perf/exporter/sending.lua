@@ -29,8 +29,9 @@ function M.active(owner)
   return status == "running" or status == "normal"
 end
 
--- Prepare a list for spans. list.spans is the number of spans that count by it now; list.sending is the sum (false: 0), which is
--- replaced and never changed in place, since spans keep its earlier values.
+-- Prepare a list for spans. list.spans is the number of spans that count by it now; list.sending is a table with the sum's Counts
+-- (false: 0). The table is replaced and never changed, since spans keep earlier ones. Spans compare tables because Counts compare
+-- by value: they would unpack both, and on LuaJIT even if both are the same object.
 -- @param list returned by measure.lookup
 -- @return list
 function M.watch(list)
@@ -46,8 +47,8 @@ end
 -- @param before the value of list.sending when the span began
 -- @return the cost that was subtracted
 function M.leave_out(counts, list, before)
-  local cost = readings.add(nil, list.sending, list.meter)
-  if before then readings.add(cost, before, list.meter, true) end
+  local cost = readings.add(nil, list.sending.counts, list.meter)
+  if before then readings.add(cost, before.counts, list.meter, true) end
   readings.add(counts, cost, list.meter, true)
   return cost
 end
@@ -60,7 +61,9 @@ end
 local function begin()
   local costs, owner = {}, M.owner()
   for list in pairs_of(watched) do
-    if list.spans > 0 and not list.released then costs[list] = readings.start(list.meter, list.layout, list.words) end
+    if list.spans > 0 and not list.released then
+      costs[list] = { counts = readings.start(list.meter, list.layout, list.words) }
+    end
   end
   sending = owner
   return costs
@@ -72,8 +75,9 @@ local resume
 local function stopped(co, costs, ok, ...)
   sending = false
   for list, cost in pairs_of(costs) do
-    if readings.stop(list.meter, cost) then
-      if list.sending then readings.add(cost, list.sending, list.meter) end
+    local c = cost.counts -- nil: the events could not be read
+    if c and readings.stop(list.meter, c) then
+      if list.sending then readings.add(c, list.sending.counts, list.meter) end
       list.sending = cost
     end
   end
