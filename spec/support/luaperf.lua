@@ -31,12 +31,13 @@ function M.copied(dir)
   return function(command) return run(lua_path, lua_cpath, dir, dir, command) end
 end
 
---- Sends a signal to a luaperf command whose script or program has opened the pipe `going` for writing. Returns the command's
--- status and its output.
-function M.signalled(dir, signal, line)
+--- Sends a signal to a luaperf command whose script or program has opened the pipe `going` for writing, or to its whole
+-- process group. Returns the command's status and its output.
+function M.signalled(dir, signal, line, group)
   -- A shell starts background commands with SIGQUIT ignored.
-  local _, status = M.shell(dir, ("rm -f going; mkfifo going; env --default-signal=QUIT $root/bin/luaperf %s >out 2>&1 & p=$!; "
-    .. "timeout 600 cat going; sleep 0.1; kill -%s $p; wait $p; echo $? >rc"):format(line, signal))
+  local _, status = M.shell(dir, ("rm -f going; mkfifo going; %s env --default-signal=QUIT $root/bin/luaperf %s >out 2>&1 & "
+    .. "p=$!; timeout 600 cat going; sleep 0.1; kill -s %s -- %s$p; wait $p; echo $? >rc")
+    :format(group and "setsid" or "", line, signal, group and "-" or ""))
   assert(status == 0)
   return tonumber(util.read_file(dir .. "/rc")), util.read_file(dir .. "/out")
 end

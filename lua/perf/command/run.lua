@@ -127,9 +127,11 @@ function M.script(here, words, session)
   return argv
 end
 
--- Wait for a running program, at most `wait` seconds, and pass on signals that only we got. A request to end is sent again to a
--- program that has not ended: for a script that means to end without a result (perf.command.session). SIGHUP and SIGQUIT are only
--- sent again to a script, since for other programs they may have another meaning. At state.deadline a program gets SIGTERM.
+-- Wait for a running program, at most `wait` seconds, and pass on signals that a process sent us. A script gets SIGTERM instead
+-- of SIGINT: timeout(1) interrupts the whole process group, hence the script too, and its interpreter lets a second SIGINT end it
+-- at once, without a result. A request to end is sent again to a program that has not ended: for a script that means to end
+-- without a result (perf.command.session). SIGHUP and SIGQUIT are only sent again to a script, since for other programs they may
+-- have another meaning. At state.deadline a program gets SIGTERM.
 local function look(process, state, wait)
   core.watch({ process:ending() }, wait) -- returns as soon as the program ends, so that times are right
   local status = process:wait()
@@ -138,7 +140,8 @@ local function look(process, state, wait)
   if not signal and state.deadline and core.wall_ns() >= state.deadline then signal, times = SIGTERM, 0 end
   if signal == SIGTERM or sent then
     if times ~= state.times then state.times, state.looks = times, 0 end
-    local ends = signal == SIGTERM or state.script and signal ~= SIGINT
+    if state.script and signal == SIGINT then signal = SIGTERM end
+    local ends = signal == SIGTERM or state.script
     if state.looks == 0 or ends and state.looks % GRACE == 0 then process:kill(signal) end
     state.looks = state.looks + 1
   end

@@ -1,0 +1,31 @@
+-- The story: `timeout -s INT 10 luaperf record app.lua` ended without a profile. timeout interrupts its whole process group, so
+-- luaperf and the script each got the SIGINT, and luaperf passed its own on. The script's interpreter handles one SIGINT; the
+-- second one ended it at once.
+local signalled = require "spec.support.luaperf".signalled
+local util = require "spec.support.util"
+
+describe("an interrupt of the whole process group", function()
+  before_each(function() requires { perf_open = true, nosan = true } end)
+
+  it("is followed by SIGTERM for a script, not by a second SIGINT", function()
+    util.with_directory(function(dir)
+      util.write_file(dir .. "/a.lua", [[
+        require("testkit").count_signals(2) -- this handler outlives any number of them
+        io.open("going", "w"):close()
+        local core = require "perf.core"
+        local ends = core.wall_ns() + 60e9
+        while core.wall_ns() < ends do core.watch({}, 1) end]])
+      local status, output = signalled(dir, "INT", "record a.lua", true)
+      assert.equal(143, status, output)
+      assert.matches("samples? of task%-clock in luaperf.json", output)
+    end)
+  end)
+
+  it("leaves the profile of a script", function()
+    util.with_directory(function(dir)
+      util.write_file(dir .. "/a.lua", "io.open('going', 'w'):close() while true do string.rep('x', 10):byte() end")
+      local _, output = signalled(dir, "INT", "record a.lua", true)
+      assert.matches("samples? of task%-clock in luaperf.json", output)
+    end)
+  end)
+end)
