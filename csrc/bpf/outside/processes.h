@@ -133,8 +133,12 @@ static __always_inline void set_process(struct scratch *s, struct pf_snapshot_pr
 	__builtin_memset(s->process.collectors, 0, sizeof s->process.collectors);
 	if (!p)
 		return;
-	if (!p->program)
-		p->program = program_of(of);
+	if (!p->program) {
+		if (p->first_stack.from <= of->mm->start_stack && of->mm->start_stack < p->first_stack.to)
+			p->program = program_of(of);
+		else
+			s->s.flags |= PF_SNAPSHOT_EXECUTED;
+	}
 	if (p->program != program_of(of) || !has_program_of(leader, of)) {
 		s->process.young = 1;
 		s->s.ancestor = 0; /* it has other mappings */

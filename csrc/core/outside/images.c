@@ -50,12 +50,10 @@ static struct pf_mapped *code_of(const char *text, unsigned *n)
 /* The end of the first thread's C stack, which is at another place in each program. */
 static uint64_t stack_end(const char *maps)
 {
-	const char *line = strstr(maps, "[stack]");
-	struct pf_map map;
+	uint64_t from, to;
 
-	while (line && line > maps && line[-1] != '\n')
-		line--;
-	return line && pf_maps_next(line, &map) ? map.to : 0;
+	pf_maps_stack(maps, &from, &to);
+	return to;
 }
 
 static void forget_maps(struct pf_target *t)

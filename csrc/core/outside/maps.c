@@ -82,6 +82,20 @@ const char *pf_maps_next(const char *line, struct pf_map *map)
 	return end ? end + 1 : line + strlen(line);
 }
 
+void pf_maps_stack(const char *text, uint64_t *from, uint64_t *to)
+{
+	const char *line = strstr(text, "[stack]");
+	struct pf_map map;
+
+	while (line && line > text && line[-1] != '\n')
+		line--;
+	*from = *to = 0;
+	if (!line || !pf_maps_next(line, &map) || !map.is_stack)
+		return;
+	*from = map.from;
+	*to = map.to;
+}
+
 void pf_maps_fixed(const char *text, struct pf_fixed *fixed)
 {
 	struct pf_fixed_range *r;

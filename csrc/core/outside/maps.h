@@ -21,6 +21,9 @@ char *pf_maps_text(pid_t pid, int *error);
 /* The mapping that a line of it describes. Returns the next line, NULL after the last one. */
 const char *pf_maps_next(const char *line, struct pf_map *map);
 
+/* Get the range of the first thread's C stack; 0 to 0 if it is not in the text. */
+void pf_maps_stack(const char *text, uint64_t *from, uint64_t *to);
+
 /* List the mappings that never change. */
 void pf_maps_fixed(const char *text, struct pf_fixed *fixed);
 

@@ -66,6 +66,7 @@ enum pf_snapshot_flags {
 	PF_SNAPSHOT_FULL = 2,    /* a piece did not fit */
 	PF_SNAPSHOT_SWITCH = 4,  /* the thread leaves its CPU; a struct pf_switched_in will follow */
 	PF_SNAPSHOT_CUT = 8,     /* a thread that has resumed another one is missing */
+	PF_SNAPSHOT_EXECUTED = 16, /* before its first sample the process has executed another program than the one that was searched */
 };
 
 struct pf_snapshot_head {
@@ -111,7 +112,10 @@ struct pf_counted {
 struct pf_snapshot_process {
 	pf_u32 n;
 	pf_u32 young; /* it has no state yet, and may soon make one */
-	pf_u64 program; /* of these states, as in the head; 0: that of the next sample */
+	pf_u64 program; /* of these states, as in the head; 0: the one whose C stack is in the mapping first_stack */
+	struct {
+		pf_u64 from, to;
+	} first_stack;
 	pf_u64 label;   /* the address of its struct pf_label_place; 0: it has none */
 	pf_u64 main_below; /* in LuaJIT, the bytes from a main thread to its global state; 0: as in the collector's process */
 	pf_u64 global[PF_SNAPSHOT_STATES];

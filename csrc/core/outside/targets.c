@@ -187,6 +187,7 @@ static int search(struct pf_collector *c, struct pf_target *t, const struct pf_s
 	p.n = t->n > 0 ? (uint32_t)t->n : 0;
 	p.young = t->n <= 0 && t->pause < YOUNG_PAUSE;
 	p.program = t->program;
+	pf_maps_stack(maps, &p.first_stack.from, &p.first_stack.to);
 	p.main_below = t->luajit.main_below;
 	_Static_assert((int)PF_SNAPSHOT_COLLECTORS == (int)PF_PUC_COLLECTORS, "the BPF program must know all of them");
 	for (unsigned i = 0; i < PF_PUC_COLLECTORS && is_puc; i++) {
@@ -207,7 +208,7 @@ int pf_collector_attach(struct pf_collector *c, pid_t pid, const struct pf_searc
 
 void pf_target_seen(struct pf_collector *c, struct pf_target *t, const struct pf_snapshot_head *s)
 {
-	if (t->program && t->program != s->program) {
+	if (t->program ? t->program != s->program : (s->flags & PF_SNAPSHOT_EXECUTED) != 0) {
 		pf_images_forget(c, t);
 		memset(t->labels, 0, sizeof t->labels);
 		t->fixed.n = 0;

@@ -1,0 +1,32 @@
+-- The story: a process was attached to, executed another program, and only then had its first sample. The profiler went on with
+-- what it had learned of the first program. On LuaJIT the samples were outside Lua, on Lua 5.1 native functions had no names.
+local host = require "perf.kernel.host"
+local kit = require "testkit"
+local outside = require "spec.support.outside"
+local perf = require "perf"
+local profiling = require "spec.support.profiling"
+local util = require "spec.support.util"
+
+local EVENT = "syscalls:sys_enter_getppid"
+
+it("a profile of a process that executes another program before its first sample has the new program's mappings", function()
+  outside.requires { tracepoint = EVENT }
+  util.with_directory(function(dir)
+    util.write_file(dir .. "/a.lua", ("require('testkit').syscalls(20)\nio.open('%s/done'):close()\n"):format(dir))
+    util.execute(("mkfifo %s/done"):format(dir)) -- the program waits until its samples were read
+    local child = assert(kit.start(function() kit.exec(util.lua(), dir .. "/a.lua") end))
+    local p = assert(perf.profiler { event = EVENT, pid = child:pid() })
+    assert(p:start())
+    child:go()
+    local images
+    repeat
+      local found = p.sampler:snapshot()
+      images = found.images
+    until found.samples >= 20 or not host.is_running(child:pid())
+    io.open(dir .. "/done", "w"):close()
+    assert.equal(0, (child:wait()))
+    local prof = assert(p:stop())
+    assert.equal(20, profiling.under(prof, dir .. "/a.lua:1 main chunk"), profiling.text(prof))
+    for _, image in ipairs(images) do assert.is_true(image.file, image.maps) end
+  end)
+end)
