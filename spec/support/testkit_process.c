@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -298,6 +299,14 @@ static int kit_exec(lua_State *L)
     return tk_refused(L, argv[0], errno);
 }
 
+/* fixed_addresses(): the programs that this process executes get no random addresses, if the system permits that */
+static int kit_fixed_addresses(lua_State *L)
+{
+    (void)L;
+    personality(ADDR_NO_RANDOMIZE);
+    return 0;
+}
+
 static int kit_getpid(lua_State *L)
 {
     lua_pushinteger(L, getpid());
@@ -532,7 +541,8 @@ static int kit_rlimit(lua_State *L)
 static const luaL_Reg functions[] = {
     { "start", kit_start },   { "fork", kit_fork },     { "exit", kit_exit },
     { "split", kit_split },   { "reap", kit_reap },
-    { "exec", kit_exec },     { "getpid", kit_getpid }, { "gettid", kit_gettid },
+    { "exec", kit_exec },     { "fixed_addresses", kit_fixed_addresses },
+    { "getpid", kit_getpid }, { "gettid", kit_gettid },
     { "count_signals", kit_count_signals }, { "no_handler", kit_no_handler }, { "breakpoint", kit_breakpoint },
     { "kill", kit_kill },     { "drop", kit_drop },     { "chdir", kit_chdir },     { "refuse", kit_refuse },
     { "rlimit", kit_rlimit }, { "orphans", kit_orphans },

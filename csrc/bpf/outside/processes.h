@@ -23,8 +23,11 @@ struct pid {
 	struct upid numbers[1];
 } __attribute__((preserve_access_index));
 
+struct file;
+
 struct mm_struct {
 	unsigned long start_stack;
+	struct file *exe_file;
 } __attribute__((preserve_access_index));
 
 struct sched_entity {
@@ -115,12 +118,11 @@ static __always_inline void note_foreign(struct scratch *s, __u32 pid, struct ta
 	s->foreign_pid = pid;
 }
 
-/* Does the process still run the program of this ancestor, since neither of them has executed another one after the fork? The
- * numbers of executed programs are then the same. They are also the same if each has executed as many programs as the other; but
- * then the two stacks begin at different addresses, since Linux chooses these at random. */
+/* Does the process run the program of this ancestor? The kernel opens the program's file anew each time it is executed, and a forked
+ * process shares the open file with its parent. */
 static __always_inline int has_program_of(struct task_struct *leader, struct task_struct *of)
 {
-	return leader->self_exec_id == of->self_exec_id && leader->mm->start_stack == of->mm->start_stack;
+	return leader->mm->exe_file == of->mm->exe_file;
 }
 
 /* Look for the known states of the process, or of its ancestor `of` if it is not known itself. A known process may run another
