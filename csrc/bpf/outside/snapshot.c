@@ -338,8 +338,10 @@ static __always_inline void take(void *ctx, __u64 weight, __u64 address, int puc
 	s->s.program = program_of(task->group_leader);
 	put_registers(&s->s, task);
 	s->c_size = size_of_c_stack(task, s->s.sp);
-	if (is_switch)
+	if (is_switch) {
 		s->s.flags |= PF_SNAPSHOT_SWITCH;
+		s->s.number = pid_of(task);
+	}
 	s->from = s->n = s->c_n = s->c_copied = s->word = s->thread = s->cframe = 0;
 	s->objects = MOST_BYTES;
 	s->key = s->unkeyed = s->putting = s->threads_n = s->stacks_n = s->path = s->certain = s->searched = 0;

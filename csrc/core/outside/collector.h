@@ -61,6 +61,7 @@ struct pf_target {
  * returned; and how much of its time was added already. */
 struct pf_off_cpu {
 	uint32_t thread, node;
+	pid_t number; /* the thread's number in this pid namespace; `thread` is that in the first one */
 	uint64_t time, added;
 };
 
@@ -182,11 +183,13 @@ int pf_counted_has(struct pf_collector *c, const struct pf_snapshot_head *s);
 void pf_keys_renew(struct pf_collector *c);
 
 /* off_cpu.c: a thread leaves its CPU; a thread returns; take the last returns of threads that have ended, if the ring had no room for
- * them, from the BPF program's map; at a pause or the stop, add the time so far of the threads that are off their CPU. now: the time of
- * the pause or the stop, by CLOCK_MONOTONIC. */
+ * them, from the BPF program's map; forget threads whose end the program has missed, before the kernel gives their numbers to other
+ * threads; at a pause or the stop, add the time so far of the threads that are off their CPU. now: the time of the pause or the
+ * stop, by CLOCK_MONOTONIC. */
 void pf_off_cpu_add(struct pf_collector *c, const struct pf_snapshot_head *s, uint32_t node);
 void pf_off_cpu_return(struct pf_collector *c, const struct pf_switched_in *in);
 void pf_off_cpu_ended(struct pf_collector *c);
+void pf_off_cpu_forget(struct pf_collector *c);
 void pf_off_cpu_so_far(struct pf_collector *c, uint64_t now);
 /* Add a weight to a node that has a sample. */
 void pf_collector_weight(struct pf_collector *c, uint32_t node, uint64_t weight);

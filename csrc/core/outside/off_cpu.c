@@ -1,6 +1,10 @@
 /* The time that threads of other processes are off their CPU: see collector.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "core/base/sys.h"
 #include "core/outside/collector.h"
 
 /* The slot of a thread, which is empty if its thread is 0; NULL without memory. */
@@ -44,7 +48,7 @@ void pf_off_cpu_add(struct pf_collector *c, const struct pf_snapshot_head *s, ui
 	if (!o)
 		return;
 	c->off_n += o->thread == 0;
-	*o = (struct pf_off_cpu){s->thread, node, s->time, 0};
+	*o = (struct pf_off_cpu){s->thread, node, (pid_t)s->number, s->time, 0};
 }
 
 void pf_off_cpu_return(struct pf_collector *c, const struct pf_switched_in *in)
@@ -55,6 +59,12 @@ void pf_off_cpu_return(struct pf_collector *c, const struct pf_switched_in *in)
 		return;
 	pf_collector_weight(c, o->node, in->off > o->added ? in->off - o->added : 0);
 	o->time = 0;
+}
+
+/* Does the BPF program still have the thread that has left its CPU? If not, its return is in the ring. */
+static int is_left(const struct pf_collector *c, const struct pf_off_cpu *o, struct pf_switched_out *out)
+{
+	return o->time && pf_collector_ask(c->maps.switches, &o->thread, out) == 0 && out->time == o->time;
 }
 
 static uint64_t ended(const struct pf_collector *c)
@@ -77,7 +87,7 @@ void pf_off_cpu_ended(struct pf_collector *c)
 		const struct pf_off_cpu *o = &c->off[i];
 		struct pf_switched_out out;
 
-		if (!o->time || pf_collector_ask(c->maps.switches, &o->thread, &out) < 0 || out.time != o->time || !out.ended)
+		if (!is_left(c, o, &out) || !out.ended)
 			continue;
 		pf_off_cpu_return(c, &(struct pf_switched_in){.off = out.off, .thread = o->thread});
 		pf_collector_tell(c->maps.switches, &o->thread, NULL);
@@ -85,19 +95,59 @@ void pf_off_cpu_ended(struct pf_collector *c)
 	}
 }
 
+void pf_off_cpu_forget(struct pf_collector *c)
+{
+	struct pf_switched_out out;
+
+	for (unsigned i = 0; i < c->off_slots; i++) {
+		struct pf_off_cpu *o = &c->off[i];
+
+		if (!o->time || pf_sys->kill(o->number, 0) != -ESRCH || !is_left(c, o, &out) || out.ended)
+			continue;
+		pf_collector_tell(c->maps.switches, &o->thread, NULL);
+		o->time = 0; /* it is not known how long the thread was off its CPU */
+	}
+}
+
+/* The CPU time that a thread has used since it left its CPU. It is more than 0 if the BPF program has missed the thread's return. */
+static uint64_t used_since(const struct pf_off_cpu *o, uint64_t ran)
+{
+	char path[40], text[64];
+	uint64_t now;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof path, "/proc/%d/schedstat", (int)o->number);
+	fd = pf_sys->open(path, O_RDONLY, 0); /* not every kernel has this file */
+	if (fd < 0)
+		return 0;
+	n = pf_sys->read(fd, text, sizeof text - 1);
+	pf_sys->close(fd);
+	if (n <= 0)
+		return 0;
+	text[n] = '\0';
+	now = strtoull(text, NULL, 10); /* 0 if the kernel does not count it there */
+	return now > ran ? now - ran : 0;
+}
+
 void pf_off_cpu_so_far(struct pf_collector *c, uint64_t now)
 {
 	pf_off_cpu_ended(c);
+	pf_off_cpu_forget(c);
 	c->off_ns = 0;
 	for (unsigned i = 0; i < c->off_slots; i++) {
 		struct pf_off_cpu *o = &c->off[i];
 		struct pf_switched_out out;
-		uint64_t off;
+		uint64_t off, passed, used;
 
-		/* If the BPF program's map no longer has the thread, its return is in the ring. */
-		if (!o->time || pf_collector_ask(c->maps.switches, &o->thread, &out) < 0 || out.time != o->time)
+		if (!is_left(c, o, &out))
 			continue;
-		off = out.off ? out.off : now > o->time ? now - o->time : 0;
+		off = out.off;
+		if (!off) {
+			passed = now > o->time ? now - o->time : 0;
+			used = used_since(o, out.ran);
+			off = passed > used ? passed - used : 0;
+		}
 		if (off > o->added) {
 			pf_collector_weight(c, o->node, off - o->added);
 			o->added = off;

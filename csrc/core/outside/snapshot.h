@@ -82,7 +82,8 @@ struct pf_snapshot_head {
 	pf_u64 label;                 /* the address of its struct pf_label; 0: none */
 	pf_u32 used;                  /* bytes of pieces, which follow */
 	pf_u32 changing;              /* bytes of those that are not objects, which come first */
-	pf_u32 ancestor, pad;         /* the nearest known ancestor of an unknown process with the same program; else 0 */
+	pf_u32 ancestor;              /* the nearest known ancestor of an unknown process with the same program; else 0 */
+	pf_u32 number;                /* of a thread that leaves its CPU: its number in the collector's pid namespace */
 };
 
 struct pf_snapshot_thread {
