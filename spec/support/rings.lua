@@ -58,6 +58,7 @@ end
 
 --- An event with a ring. map = false leaves it without one; a table has options for map.
 function rings.open(attr, opts, map)
+  requires { perf_open = "user" }
   local ev = rings.keep(assert(perf.open(attr, opts)))
   if map ~= false then assert(ev:map(map)) end
   return ev

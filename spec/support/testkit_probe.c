@@ -24,8 +24,9 @@ static uint64_t field(lua_State *L, const char *name, uint64_t otherwise)
 }
 
 /*
- * can_open{type=, config=, sample_period=, bp_type=, bp_addr=, bp_len=, kernel=true, pid=, cpu=}:
- * true if such an event opens (in user space only, unless kernel), else nil, message, errno
+ * can_open{type=, config=, sample_period=, bp_type=, bp_addr=, bp_len=, name=, kernel=true, pid=, cpu=}:
+ * true if such an event opens (in user space only, unless kernel), else nil, message, errno; name: the function of a kprobe, or
+ * the file of a uprobe at its beginning
  */
 static int kit_can_open(lua_State *L)
 {
@@ -43,6 +44,10 @@ static int kit_can_open(lua_State *L)
         attr.bp_addr = field(L, "bp_addr", 0);
         attr.bp_len = field(L, "bp_len", 8);
     }
+    lua_getfield(L, 1, "name");
+    if (lua_isstring(L, -1))
+        attr.config1 = (uintptr_t)lua_tostring(L, -1);
+    lua_pop(L, 1);
     attr.disabled = 1;
     lua_getfield(L, 1, "kernel");
     attr.exclude_kernel = !lua_toboolean(L, -1);

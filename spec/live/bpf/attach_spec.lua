@@ -25,7 +25,7 @@ describe("ev:set_bpf", function()
   before_each(prepare)
 
   it("counts 100 system calls as 100, on a tracepoint", function()
-    requires{tracepoint = "raw_syscalls:sys_enter"}
+    requires{perf_open = "user", tracepoint = "raw_syscalls:sys_enter"}
     local id = tonumber(util.read_file(util.tracefs_dir() .. "/events/raw_syscalls/sys_enter/id"))
     local comm = "luaperf" .. kit.getpid()
     local obj = load{globals = {wanted = comm .. ("\0"):rep(16 - #comm)}}
@@ -101,7 +101,7 @@ describe("ev:set_bpf", function()
   end)
 
   it("runs on the clock of a CPU, at each overflow of the event", function()
-    requires{root = true}
+    requires{perf_open = "user", root = true}
     local cpu = kit.cpus()[1]
     local obj = load()
     -- 20 overflows of 1 ms of CPU time each, of any process, and then no more.
@@ -189,6 +189,7 @@ end)
 describe("the examples", function()
   for name, what in pairs{bpf_syscalls = "raw_syscalls:sys_enter", bpf_oncpu = "sched:sched_switch"} do
     it(name .. " runs", function()
+      requires { perf_open = "user" }
       prepare()
       requires{root = true, tracepoint = what}
       local out, status = util.shell(("%s examples/%s.lua 0.3"):format(util.lua(), name))

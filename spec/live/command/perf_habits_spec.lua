@@ -106,12 +106,14 @@ describe("luaperf record --filter", function()
 
   for _, case in ipairs { { "a script", "a.lua", "json" }, { "another program", "-- " .. util.lua() .. " a.lua", "data" } } do
     it("records only some hits of a tracepoint, of " .. case[1], function()
+      requires { perf_open = "user" }
       local output = try(("luaperf record -e syscalls:sys_enter_write --filter 'fd == 2' -o x.%s %s >/dev/null")
         :format(case[3], case[2]), { ["a.lua"] = WRITES })
       assert.matches("xxx%[ luaperf: 3 samples.*status 0", output)
     end)
 
     it("refuses a filter of other fields, or of other events, of " .. case[1], function()
+      requires { perf_open = "user" }
       local line = "luaperf record -o x.%s -e %s --filter 'no_such == 2' %s"
       local output = try(line:format(case[3], "syscalls:sys_enter_write", case[2]), { ["a.lua"] = WRITES })
       assert.matches("the filter names a field that the tracepoint does not have.*status 255", output)

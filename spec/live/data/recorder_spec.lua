@@ -355,7 +355,7 @@ describe("perf.record", function()
   end)
 
   it("records the events that an ordinary user may use", function()
-    requires{root = true, cmd = {"true", "flock"}}
+    requires{perf_open = "user", root = true, cmd = {"true", "flock"}}
     local text = as_nobody(2, function()
       local r = assert(perf.record({"true"}, {output = "/dev/null"}))
       return tostring(r.status)

@@ -15,6 +15,7 @@ describe("Event:measure", function()
   local function faults(opts) return keep(assert(perf.open("page-faults:u", opts))) end
 
   it("returns a reading of that time, as read does, and the function's results", function()
+    requires { perf_open = "user" }
     local ev = faults()
     ev:enable()
     kit.touch_pages(3)
@@ -28,6 +29,7 @@ describe("Event:measure", function()
   end)
 
   it("enables the event, however it was disabled before", function()
+    requires { perf_open = "user" }
     local ev = faults()
     local function measure() util.exactly(4, function() return ev:measure(kit.touch_pages, 4).value end) end
     measure()
@@ -40,6 +42,7 @@ describe("Event:measure", function()
   end)
 
   it("enables a group's members too", function()
+    requires { perf_open = "user" }
     local group = keep(assert(perf.group { "page-faults:u", "task-clock" }))
     for _ = 1, 2 do
       util.exactly(4, function() return group[1]:measure(kit.touch_pages, 4).value end)
@@ -49,6 +52,7 @@ describe("Event:measure", function()
   end)
 
   it("nests, raises the function's error, and may yield", function()
+    requires { perf_open = "user" }
     local ev = faults()
     util.exactly(507, function()
       local inner
@@ -67,6 +71,7 @@ describe("Event:measure", function()
   end)
 
   it("measures with other read formats", function()
+    requires { perf_open = "user" }
     for _, format in ipairs { {}, { "id" }, { "total_time_enabled", "total_time_running", "id", "lost" } } do
       local ev = keep(assert(perf.open { event = "page-faults:u", read_format = format }))
       util.exactly(6, function()
@@ -81,6 +86,7 @@ describe("Event:measure", function()
   end)
 
   it("returns the error of a call that failed", function()
+    requires { perf_open = "user" }
     local ev = faults()
     ev:measure(function() end)
     core.fault("read", "EIO")

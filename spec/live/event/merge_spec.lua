@@ -46,6 +46,7 @@ describe("a reader of several events", function()
   end)
 
   it("returns the records of several processes until all have ended", function()
+    requires { perf_open = "user" }
     local children, events = {}, {}
     for i = 1, 3 do
       children[i] = assert(kit.start(function()
@@ -77,6 +78,7 @@ describe("a reader of several events", function()
   end)
 
   it("waits no longer than its timeout", function()
+    requires { perf_open = "user" }
     local reader = merge.reader { open "page-faults:u", open "dummy" }
     assert.equal("ETIMEDOUT", select(3, reader:read_record()))
     assert.equal("ETIMEDOUT", select(3, reader:read_record(0.01)))

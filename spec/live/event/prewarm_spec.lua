@@ -42,7 +42,7 @@ describe("perf.keep", function()
   end)
 
   it("keeps tracepoints, but those of system calls only on request", function()
-    requires { tracefs = true }
+    requires { perf_open = "user", tracefs = true }
     assert.equal("1 1 2 2 0\n", program(head .. [[
       local seen = {}
       local function see() seen[#seen + 1] = more() end

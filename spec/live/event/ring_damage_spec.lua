@@ -4,7 +4,7 @@
 local bytes = require "spec.support.bytes"
 local core = require "perf.core"
 local kit = require "testkit"
-local perf = require "perf"
+local rings = require "spec.support.rings"
 
 local b = bytes.native
 local PAGE = core.page_size()
@@ -13,8 +13,7 @@ local COMM, SWITCH, LOST = 3, 14, 2
 
 -- Maps an event's ring and replaces its memory.
 local function own_ring(attr)
-  local ev = assert(perf.open(attr))
-  assert(ev:map { pages = 1 })
+  local ev = rings.open(attr, nil, { pages = 1 })
   if attr.write_backward then assert(ev:pause_output()) end
   local ring = kit.rings()[1]
   assert(kit.take(ring.addr, ring.size))
@@ -60,7 +59,7 @@ describe("a damaged ring", function()
     ev, addr = own_ring { event = "dummy", comm = true }
     head = 0
   end)
-  after_each(function() ev:close() end)
+  after_each(rings.close_all)
 
   it("is read like an intact one before the damage", function()
     requires { nostress = true }
@@ -246,7 +245,7 @@ end)
 describe("a damaged ring in overwrite mode", function()
   local ev, addr
   before_each(function() ev, addr = own_ring { event = "dummy", comm = true, write_backward = true } end)
-  after_each(function() ev:close() end)
+  after_each(rings.close_all)
 
   -- The latest record is at data_head, older ones after it.
   local function write(head, raw)

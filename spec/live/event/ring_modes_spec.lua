@@ -131,6 +131,7 @@ describe("an Event's ring", function()
     end)
 
     it("for each event of a group by itself", function()
+      requires { perf_open = "user" }
       local g = assert(perf.group({ { event = "page-faults:u", sample_period = 1, sample_type = { "addr" } }, "dummy" }))
       rings.keep(g)
       assert(g[1]:map { pages = 1 })

@@ -65,7 +65,7 @@ describe("an Event's ring", function()
     end)
 
     it("with fewer pages, for an ordinary user without any allowance left", function()
-      requires { root = true, cmd = "flock" }
+      requires { perf_open = "user", root = true, cmd = "flock" }
       local text = as_nobody.alone(2, function()
         kit.rlimit("memlock", 0, 0)
         local ev = assert(perf.open({ event = "page-faults:u", sample_period = 1 }))
@@ -298,7 +298,7 @@ describe("an Event's ring", function()
 
   describe("when memory runs out", function()
     it("leaves nothing open, and keeps the record that was being read", function()
-      requires { nostress = true }
+      requires { perf_open = "user", nostress = true }
       local failed = 0
       local function use()
         local ev = core.open({ type = "software", config = 2, sample_period = 1, sample_type = { "addr", "callchain", "read" },

@@ -7,7 +7,7 @@ local util = require "spec.support.util"
 
 describe("perf.measure without a list", function()
   it("counts user space alone if no more is allowed", function()
-    requires { root = true, cmd = "flock" }
+    requires { perf_open = "user", root = true, cmd = "flock" }
     local text = as_nobody(2, function()
       local c
       util.exactly(64, function()
@@ -29,7 +29,7 @@ describe("perf.measure without a list", function()
   end)
 
   it("counts by clocks for every user, and names the events that may not be counted", function()
-    requires { root = true, cmd = "flock" }
+    requires { perf_open = "user", root = true, cmd = "flock" }
     local text = as_nobody(2, function()
       assert(perf.measure("task-clock", kit.spin, 1e6)["task-clock"] > 0)
       local ok, err = pcall(perf.measure, "page-faults", print)
@@ -79,6 +79,7 @@ describe("perf.measure without a list", function()
   end
 
   it("does not mistake a full table of descriptors for a refusal", function()
+    requires { perf_open = "user" }
     require "perf.names" -- a module that is loaded on first use needs a descriptor for its file
     local text = util.in_child(function()
       local before = kit.fds()

@@ -59,7 +59,7 @@ end)
 
 describe("tracepoints", function()
   it("have the ids of tracefs", function()
-    requires { tracefs = true }
+    requires { perf_open = "user", tracefs = true }
     local dir = util.tracefs_dir()
     local id = tonumber(util.read_file(dir .. "/events/sched/sched_switch/id"))
     assert.equal(id, perf.tracepoint_id("sched", "sched_switch"))
@@ -70,7 +70,7 @@ describe("tracepoints", function()
   end)
 
   it("count the events of their name", function()
-    requires { tracepoint = "syscalls:sys_enter_getppid", nosan = true }
+    requires { perf_open = "user", tracepoint = "syscalls:sys_enter_getppid", nosan = true }
     local ev = assert(perf.open(perf.tracepoint("syscalls", "sys_enter_getppid")))
     ev:enable()
     kit.syscalls(100)

@@ -87,17 +87,20 @@ describe("a profile's coroutines", function()
   before_each(function() early = make() end)
 
   it("are shown alone", function()
+    requires { perf_open = "user" }
     local _, by, text = profile(nil, run)
     holds(by, "body$", 3 * EACH, text)
   end)
 
   it("are shown on top of the stack that resumed them", function()
+    requires { perf_open = "user" }
     local _, by, text = profile("resumer", run)
     holds(by, "body drive run", 2 * EACH, text)
     holds(by, "body nested drive_fn run", EACH, text)
   end)
 
   it("are shown on top of the stack that created them, older ones alone", function()
+    requires { perf_open = "user" }
     local _, by, text = profile("creator", run)
     holds(by, "body make run", EACH, text)
     holds(by, "body nested make_nested run", EACH, text)
@@ -105,6 +108,7 @@ describe("a profile's coroutines", function()
   end)
 
   it("are shown on top of a creator that is a dead coroutine", function()
+    requires { perf_open = "user" }
     local left
     local function parent()
       left = make()
@@ -131,6 +135,7 @@ describe("a profile's coroutines", function()
   end)
 
   it("are shown up to their error", function()
+    requires { perf_open = "user" }
     local function fails()
       kit.touch_pages(100)
       error "enough"
@@ -148,6 +153,7 @@ describe("a profile's coroutines", function()
   end)
 
   it("name the library's functions, not their replacements", function()
+    requires { perf_open = "user" }
     local prof, _, text = profile("resumer", function() drive(make()) end)
     assert.is_true(profiling.under(prof, "coroutine.resume") >= EACH, text)
     for _, s in ipairs(prof:samples()) do
@@ -158,6 +164,7 @@ describe("a profile's coroutines", function()
   end)
 
   it("are collected when they are dead", function()
+    requires { perf_open = "user" }
     -- At most 500 are alive at a time. If the collector ran by itself, the number of dead ones that it has not collected yet
     -- would vary, and so would the size of the table of coroutines.
     local function many(n)
@@ -198,6 +205,7 @@ describe("a profile's coroutines", function()
   end)
 
   it("that create each other without end take no more memory", function()
+    requires { perf_open = "user" }
     local function generation(n)
       if n > 0 then return coroutine.create(generation), n - 1 end
     end
@@ -263,6 +271,7 @@ describe("coroutine functions while a profiler runs", function()
   end
 
   it("work like the library's functions", function()
+    requires { perf_open = "user" }
     local plain = behaviour()
     for _, how in ipairs { "alone", "resumer", "creator" } do
       local _, seen = perf.profile({ coroutines = how }, behaviour)
@@ -271,6 +280,7 @@ describe("coroutine functions while a profiler runs", function()
   end)
 
   it("are restored, and references that a program kept work as before", function()
+    requires { perf_open = "user" }
     for _, how in ipairs { "alone", "resumer", "creator" } do
       local kept, fn
       local p = assert(perf.profiler { event = "page-faults", coroutines = how })
@@ -295,6 +305,7 @@ describe("coroutine functions while a profiler runs", function()
   end)
 
   it("are restored when the profiler is collected", function()
+    requires { perf_open = "user" }
     for _, how in ipairs { "alone", "resumer", "creator" } do
       assert(perf.profiler({ event = "page-faults", coroutines = how }):start())
       local create = coroutine.create
@@ -306,6 +317,7 @@ describe("coroutine functions while a profiler runs", function()
   end)
 
   it("are not restored if a program has replaced them meanwhile", function()
+    requires { perf_open = "user" }
     local p = assert(perf.profiler { event = "page-faults", coroutines = "creator" })
     assert(p:start())
     local function theirs() end
@@ -318,6 +330,7 @@ describe("coroutine functions while a profiler runs", function()
   end)
 
   it("work if other code has replaced coroutine.create", function()
+    requires { perf_open = "user" }
     local made = 0
     coroutine.create = function(fn, more) -- luacheck: ignore 122
       made = made + (more or 1)

@@ -108,6 +108,7 @@ describe("a profiler", function()
   end)
 
   it("is the only one in the process that takes stacks at safe points, also of other Lua states", function()
+    requires { perf_open = "user" }
     local ok, text, called
     profiling.at_safe_points(function()
       local p = perf.profiler {}
@@ -136,6 +137,7 @@ describe("a profiler", function()
   end)
 
   it("raises the function's error unchanged, and is stopped", function()
+    requires { perf_open = "user" }
     local err = {}
     local ok, got = pcall(perf.profile, { event = "page-faults" }, function() error(err) end)
     assert.is_false(ok)
@@ -147,6 +149,7 @@ describe("a profiler", function()
   end)
 
   it("leaves the signals' handlers as they were", function()
+    requires { perf_open = "user" }
     local before = caught()
     works()
     assert.equal(before, caught())
@@ -167,7 +170,7 @@ describe("a profiler", function()
   end)
 
   it("does not disturb LuaJIT's own profiler", function()
-    requires { lua = "luajit" }
+    requires { perf_open = "user", lua = "luajit" }
     local profile = require "jit.profile"
     profiling.at_safe_points(function()
       works() -- the profiler knows the handler from here on
@@ -196,6 +199,7 @@ describe("a profiler", function()
   end)
 
   it("is stopped in the child of a fork, and not disturbed in the parent", function()
+    requires { perf_open = "user" }
     local p = perf.profiler { event = "page-faults" }
     assert.is_true(p:start())
     kit.touch_pages(100)
@@ -226,6 +230,7 @@ describe("a profiler", function()
   end)
 
   it("stops when it is collected", function()
+    requires { perf_open = "user" }
     assert(perf.profiler({ event = "page-faults" }):start())
     collectgarbage()
     collectgarbage()
@@ -247,6 +252,7 @@ describe("a profiler", function()
   end)
 
   it("loses no weight if no memory is free for its stacks", function()
+    requires { perf_open = "user" }
     -- 4096 different stacks: more nodes than there is room for at the start
     local function branch(n, depth)
       if depth == 0 then
@@ -282,7 +288,7 @@ describe("a profiler", function()
   end)
 
   it("works for an ordinary user", function()
-    requires { root = true, cmd = "flock" }
+    requires { perf_open = "user", root = true, cmd = "flock" }
     local text = as_nobody(2, function()
       local prof = assert(perf.profile(kit.spin, 5000000))
       local faults = assert(perf.profile({ event = "page-faults" }, kit.touch_pages, 100))

@@ -24,6 +24,7 @@ end
 
 describe("perf.profile", function()
   it("returns the function's results", function()
+    requires { perf_open = "user" }
     local function results(...)
       assert.equal(5, select("#", ...))
       local prof, a, b, c, d = ...
@@ -52,6 +53,7 @@ describe("perf.profile", function()
 
   describe("counts on the right lines", function()
     it("page faults that a C function makes", function()
+      requires { perf_open = "user" }
       local line
       local function touch()
         line = next_line()
@@ -67,6 +69,7 @@ describe("perf.profile", function()
     end)
 
     it("page faults on two lines, each its own", function()
+      requires { perf_open = "user" }
       local first = next_line() + 2
       local prof = perf.profile(faults, function()
         for _ = 1, 100 do
@@ -80,13 +83,14 @@ describe("perf.profile", function()
     end)
 
     it("those of a C function that is profiled directly, on the line that asks for it", function()
+      requires { perf_open = "user" }
       local line = next_line()
       local prof = perf.profile(faults, kit.touch_pages, 1000)
       check(assert, prof, 1000, line)
     end)
 
     it("system calls", function()
-      requires { tracefs = true }
+      requires { perf_open = "user", tracefs = true }
       local line
       local prof = perf.profile({ event = "syscalls:sys_enter_getppid" }, function()
         for _ = 1, 100 do
@@ -99,7 +103,7 @@ describe("perf.profile", function()
     end)
 
     it("all system calls, without the profiler's own", function()
-      requires { tracefs = true }
+      requires { perf_open = "user", tracefs = true }
       local line
       local prof = perf.profile({ event = "raw_syscalls:sys_enter" }, function()
         for _ = 1, 50 do
@@ -183,6 +187,7 @@ describe("perf.profile", function()
     end)
 
     it("across coroutines", function()
+      requires { perf_open = "user" }
       local line
       local function body()
         for _ = 1, 100 do
@@ -203,6 +208,7 @@ describe("perf.profile", function()
     end)
 
     it("under a function that C calls", function()
+      requires { perf_open = "user" }
       local line
       local function replace()
         line = next_line()
@@ -248,6 +254,7 @@ describe("perf.profile", function()
     end
 
     it("that touches memory in a loop", function()
+      requires { perf_open = "user" }
       on_and_off(function()
         local line
         local prof = perf.profile(faults, function()
@@ -262,6 +269,7 @@ describe("perf.profile", function()
     end)
 
     it("in a function on one line, which the compiler puts into the loop", function()
+      requires { perf_open = "user" }
       on_and_off(function()
         local line = next_line()
         local function touch(q, i) q[i * 4096] = 1 end
@@ -275,6 +283,7 @@ describe("perf.profile", function()
     end)
 
     it("on both sides of a condition", function()
+      requires { perf_open = "user" }
       on_and_off(function()
         local line
         local prof = perf.profile(faults, function()
@@ -323,7 +332,7 @@ describe("perf.profile", function()
   end)
 
   it("shows code that ran outside of Lua", function()
-    requires { nosan = true }
+    requires { perf_open = "user", nosan = true }
     local ok, text = kit.host([[
       local perf, kit = require "perf", require "testkit"
       local p
@@ -351,6 +360,7 @@ describe("perf.profile", function()
   end)
 
   it("adds up the exact total of clocks too, with the rest after the last sample", function()
+    requires { perf_open = "user" }
     local inner
     local prof = perf.profile({ freq = 2000 }, function() inner = perf.measure("task-clock", kit.spin, 30000000) end)
     assert.equal(prof.total, profiling.sum(prof))
@@ -361,6 +371,7 @@ describe("perf.profile", function()
   end)
 
   it("labels the samples in a zone", function()
+    requires { perf_open = "user" }
     local function weights(prof)
       local by = {}
       for _, s in ipairs(prof:samples()) do by[s.zone or ""] = (by[s.zone or ""] or 0) + s.weight end
@@ -389,7 +400,7 @@ describe("perf.profile", function()
   end)
 
   it("shows native frames", function()
-    requires { paranoid = 1, ext = "symbols" }
+    requires { perf_open = "user", paranoid = 1, ext = "symbols" }
     local line = next_line()
     local prof = perf.profile({ event = "page-faults", native = true }, function() kit.touch_pages(500) return 1 end)
     check(assert, prof, 500, line)

@@ -151,6 +151,7 @@ describe("the kernel's record", function()
   end)
 
   it("exit, and read by inherit_stat", function()
+    requires { perf_open = "user" }
     local cpu = kit.cpus()[1]
     kit.pin(cpu)
     -- If parent and child have the same events, the kernel may swap these when it switches from one process to the other. Then

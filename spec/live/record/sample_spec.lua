@@ -62,6 +62,7 @@ describe("the kernel's sample has", function()
   end)
 
   it("read values of a group", function()
+    requires { perf_open = "user" }
     local g = assert(perf.group { { event = "page-faults:u", sample_period = 1, sample_type = { "read" } }, "minor-faults:u",
       "dummy" })
     rings.keep(g)
@@ -87,6 +88,7 @@ describe("the kernel's sample has", function()
   end)
 
   it("read values of a group in which only a member is sampled", function()
+    requires { perf_open = "user" }
     local g = assert(perf.group { "dummy", "minor-faults:u",
       { event = "page-faults:u", sample_period = 1, sample_type = { "read" } }, "task-clock" })
     rings.keep(g)
@@ -100,6 +102,7 @@ describe("the kernel's sample has", function()
   end)
 
   it("read values of a group that events join and leave", function()
+    requires { perf_open = "user" }
     local lead = assert(perf.open { event = "page-faults:u", sample_period = 1, sample_type = { "read" },
       read_format = { "group", "id" } })
     rings.keep(lead)

@@ -129,6 +129,7 @@ describe("a tally", function()
   end)
 
   it("takes records from groups, sets and files", function()
+    requires { perf_open = "user" }
     local group = rings.keep(assert(perf.group { { event = "page-faults:u", sample_period = 1, sample_type = { "tid" } },
       "task-clock" }))
     group[1]:map { pages = 8 }

@@ -7,7 +7,7 @@ local core = require "perf.core"
 local tf, perf
 
 local function need(tracepoint)
-  requires{ext = "tracefields", root = true, tracepoint = tracepoint}
+  requires{ext = "tracefields", root = true, tracepoint = tracepoint, perf_open = tracepoint and true}
   tf = require "perf.record.tracefields"
   perf = require "perf"
 end

@@ -38,7 +38,7 @@ end
 
 describe("the unwinder for LuaJIT in a signal's handler", function()
   before_each(function()
-    requires { lua = "luajit", registers = true, nostress = true }
+    requires { perf_open = "user", lua = "luajit", registers = true, nostress = true }
     assert(kit.unwind.learn())
   end)
 

@@ -32,6 +32,7 @@ describe("luaperf", function()
   end)
 
   it("gives the reason why a program cannot be run", function()
+    requires { perf_open = "user" }
     for _, command in ipairs { "stat", "record" } do
       assert.equal("luaperf: ./.: Is a directory\n", try("luaperf " .. command .. " ./. 2>&1"))
       assert.equal("luaperf: ./a.txt: Permission denied (it is not executable: chmod +x makes it so; the name of a Lua script "

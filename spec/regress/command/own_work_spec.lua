@@ -15,7 +15,7 @@ describe("luaperf record", function()
   end
 
   it("has no system call of its own in a profile", function()
-    requires { tracepoint = "syscalls:sys_enter_rt_sigaction" }
+    requires { perf_open = "user", tracepoint = "syscalls:sys_enter_rt_sigaction" }
     for _, script in ipairs { "local n = 0 for i = 1, 1000 do n = n + i end", "os.exit(0)", "os.exit(0, true)" } do
       local stacks = record(script)
       assert.matches("samples? of syscalls:sys_enter_rt_sigaction in a.folded", stacks)

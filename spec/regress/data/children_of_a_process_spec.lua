@@ -11,8 +11,8 @@ local util = require "spec.support.util"
 describe("perf.record of a process", function()
   local fifo, data
   before_each(function()
-    requires { perf_open = "user" }
     fifo, data = os.tmpname(), os.tmpname()
+    requires { perf_open = "user" }
     os.remove(fifo)
     assert(util.shell("mkfifo " .. fifo) == "")
   end)

@@ -27,6 +27,7 @@ describe("a probe by name", function()
   end)
 
   it("is recorded without children, which still run", function()
+    requires { perf_open = "user" }
     local _, path, symbol = kit.probe_place()
     util.with_tmpname(function(name)
       local file = name .. ".data"

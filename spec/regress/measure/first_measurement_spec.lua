@@ -35,18 +35,18 @@ local function measured(cpu, arguments) return select(2, kit.state(STATE:format(
 
 describe("the first measurement", function()
   it("does not look for other kinds of cores if a PMU is named cpu", function()
-    requires { paranoid = 1 }
+    requires { perf_open = "user", paranoid = 1 }
     local wanted = require("perf.core").user_config1 == 0 and DEFAULT or DEFAULT .. " kernel.pmu" -- reads a file of Arm's PMU
     assert.equal(wanted, measured("/dev/null", "function() end"))
   end)
 
   it("looks for them if no PMU has that name", function()
-    requires { paranoid = 1 }
+    requires { perf_open = "user", paranoid = 1 }
     assert.matches("^" .. DEFAULT:gsub("%p", "%%%0") .. " kernel.pmu", measured("/nonexistent", "function() end"))
   end)
 
   it("resolves the kernel's own names without perf.names", function()
-    requires { paranoid = 1 }
+    requires { perf_open = "user", paranoid = 1 }
     for arguments, labels in pairs { ["'page-faults'"] = "page-faults", ["' faults '"] = "faults",
       ["'task-clock, cs ,page-faults'"] = "task-clock+cs+page-faults", ["{ 'task-clock', 'faults' }"] = "task-clock+faults" } do
       assert.equal(labels, measured("/nonexistent", arguments .. ", function() end"))
@@ -57,7 +57,7 @@ describe("the first measurement", function()
   end)
 
   it("resolves other names with it", function()
-    requires { paranoid = 1 }
+    requires { perf_open = "user", paranoid = 1 }
     for name in ("task-clock:u page-FAULTS software/page-faults/"):gmatch "%S+" do
       assert.matches("^" .. name:gsub("%p", "%%%0") .. ".* names", measured("/dev/null", ("%q, function() end"):format(name)))
     end

@@ -29,6 +29,7 @@ describe("a C function in a profile", function()
   local text = ("word after word "):rep(3000)
 
   it("that string.gmatch has returned is called its iterator", function()
+    requires { perf_open = "user" }
     local prof = busy(function()
       for _ in string.gmatch(text, "[%w_]+%s") do end
     end)
@@ -44,7 +45,7 @@ describe("a C function in a profile", function()
   end)
 
   it("of Lua's libraries has its library's name, under the line that calls it", function()
-    requires { nostress = true } -- under stress it takes too long
+    requires { perf_open = "user", nostress = true } -- under stress it takes too long
     local parts, line = {}, nil
     for i = 1, 3000 do parts[i] = tostring(i) end
     local calls = { -- each alone: how long one takes in comparison with the other depends on the allocator
@@ -70,6 +71,7 @@ describe("a C function in a profile", function()
   end)
 
   it("is not shown wrongly if the debug library calls a hook on top of a Lua function's frame", function()
+    requires { perf_open = "user" }
     local function hook() for _ = 1, 3 do end end
     local function work() for _ = 1, 100 do end end
     if jit then jit.off(work) end
@@ -84,6 +86,7 @@ describe("a C function in a profile", function()
   end)
 
   it("of a module has its name in the module, whatever the caller calls it", function()
+    requires { perf_open = "user" }
     local work = kit.hot_spots
     local prof = busy(function() work(1) end)
     assert.is_true(share(prof, "testkit.hot_spots") > 0.8, profiling.text(prof))
@@ -103,12 +106,12 @@ describe("a C function in a profile", function()
     end
 
     it("is named if the event is a tracepoint", function()
-      requires { tracepoint = "syscalls:sys_enter_getppid" }
+      requires { perf_open = "user", tracepoint = "syscalls:sys_enter_getppid" }
       named("syscalls:sys_enter_getppid", "testkit.syscalls", 100)
     end)
 
     it("is named if the event is every system call", function()
-      requires { tracepoint = "raw_syscalls:sys_enter" }
+      requires { perf_open = "user", tracepoint = "raw_syscalls:sys_enter" }
       named("raw_syscalls:sys_enter", "testkit.syscalls", 100)
       named("raw_syscalls:sys_exit", "testkit.syscalls", 100)
     end)
@@ -120,7 +123,7 @@ describe("a C function in a profile", function()
     end)
 
     it("is unknown on LuaJIT if looking it up would cause the event without end", function()
-      requires { tracepoint = "syscalls:sys_enter_process_vm_readv", lua = "luajit" }
+      requires { perf_open = "user", tracepoint = "syscalls:sys_enter_process_vm_readv", lua = "luajit" }
       local core = require "perf.core"
       local prof
       profiling.at_safe_points(function()
@@ -134,7 +137,7 @@ describe("a C function in a profile", function()
   end)
 
   it("that is in no table has its symbol's name", function()
-    requires { ext = "symbols" }
+    requires { perf_open = "user", ext = "symbols" }
     local work = kit.nowhere()
     local prof = busy(function() work(1) end)
     local found
@@ -143,7 +146,7 @@ describe("a C function in a profile", function()
   end)
 
   it("has its name if it calls a Lua function", function()
-    requires { nostress = true }
+    requires { perf_open = "user", nostress = true }
     local t, sort = {}, table.sort
     local function less(a, b) return a < b end
     local prof = busy(function()
@@ -162,6 +165,7 @@ describe("a C function in a profile", function()
   -- The second story: when a compiled comparator returned to table.sort, LuaJIT reported a running C function while the thread's
   -- frame was still the comparator's. A word of that was taken for the C function's code: "function 0x3b" had 7 % of the time.
   it("that compiled code returns to is named", function()
+    requires { perf_open = "user" }
     local t, sort = {}, table.sort
     local function less(a, b) return a < b end
     local prof = busy(function()
@@ -177,7 +181,7 @@ describe("a C function in a profile", function()
   -- The fourth story: the functions by which LuaJIT's FFI calls and finds C functions are in no module. A program that slept in
   -- ffi.C.usleep waited in "function 0x5556db8e77e0".
   it("that LuaJIT's FFI calls is named", function()
-    requires { lua = "luajit", tracepoint = "syscalls:sys_enter_getppid" }
+    requires { perf_open = "user", lua = "luajit", tracepoint = "syscalls:sys_enter_getppid" }
     local ffi = require "ffi"
     pcall(ffi.cdef, "int getppid(void);")
     local function work()

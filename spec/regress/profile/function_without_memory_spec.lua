@@ -59,7 +59,7 @@ describe("a stack with a function for which there is no memory", function()
 
   for _, call in ipairs { "mremap", "mmap" } do
     it("is not shown without this function, if it is of the own process: " .. call, function()
-      requires { tracepoint = EVENT, registers = true }
+      requires { perf_open = "user", tracepoint = EVENT, registers = true }
       local fewer = 0
       for skip = 0, 3 do
         local p = assert(perf.profiler { event = EVENT, period = 1 })

@@ -65,6 +65,7 @@ describe("native leaves", function()
   end)
 
   it("without memory are called (other), and no weight is lost", function()
+    requires { perf_open = "user" }
     local prof, sum, other, count
     local rounds = 60
     repeat -- an emulated machine takes fewer samples
@@ -91,7 +92,7 @@ describe("native leaves", function()
   -- The second story: a profile of context-switches with weights by the time off the CPU ignored native = true. Its event did not
   -- sample call chains.
   it("of waiting are those of the sleep's system call", function()
-    requires { paranoid = 1 }
+    requires { perf_open = "user", paranoid = 1 }
     local prof = assert(perf.profile({ event = "context-switches", native = true }, kit.sleeps, 10, 1000000))
     local slept = 0
     for _, s in ipairs(prof:samples()) do

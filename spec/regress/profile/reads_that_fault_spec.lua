@@ -29,7 +29,7 @@ describe("a profile of allocations", function()
   end
 
   it("reads no unmapped memory behind an allocator of the program", function()
-    requires { registers = true, nosan = true }
+    requires { perf_open = "user", registers = true, nosan = true }
     local n = faults()
     assert(n < BLOCKS / 10, n .. " page faults")
   end)

@@ -6,6 +6,7 @@ local perf = require "perf"
 
 describe("profiles of two threads in turn", function()
   it("fail only while another one runs, and count everything", function()
+    requires { perf_open = "user" }
     local pool = assert(perf.pool { size = 2 })
     local jobs = {}
     for i = 1, 2 do
@@ -37,6 +38,7 @@ describe("profiles of two threads in turn", function()
   end)
 
   it("leave a coroutine function that one thread kept to that thread", function()
+    requires { perf_open = "user" }
     local pool = assert(perf.pool { size = 2 })
     local kept = assert(pool:submit(function()
       local profile, resume = require("perf").profile, nil

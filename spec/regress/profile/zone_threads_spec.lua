@@ -16,6 +16,7 @@ end
 
 describe("a zone", function()
   it("of a pool's thread labels no sample of another thread", function()
+    requires { perf_open = "user" }
     perf.zone("here", function() end)
     local pool = assert(perf.pool { size = 1 })
     local entered = assert(pool:submit(function() -- it stays in the zone
@@ -37,6 +38,7 @@ describe("a zone", function()
   end)
 
   it("of another Lua state of the thread has no name here", function()
+    requires { perf_open = "user" }
     assert.is_true(core.new_zone() ~= core.new_zone())
     local before = core.set_zone(core.new_zone())
     local prof = perf.profile({ event = "page-faults" }, kit.touch_pages, 100)

@@ -48,7 +48,7 @@ describe("a record that is larger than its content", function()
   end
 
   it("names its event, of two that get it", function()
-    requires { bpf = true, root = true }
+    requires { perf_open = "user", bpf = true, root = true }
     local attr = { event = "dummy", ksymbol = true, bpf_event = true, sample_id_all = true, disabled = true,
       sample_type = { "tid", "time", "identifier" } }
     local events = {}

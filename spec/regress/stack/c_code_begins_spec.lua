@@ -11,7 +11,7 @@ local jit = rawget(_G, "jit")
 
 describe("C code of LuaJIT's interpreter", function()
   before_each(function()
-    requires { ffi = true, jit = true, registers = true, nostress = true }
+    requires { perf_open = "user", ffi = true, jit = true, registers = true, nostress = true }
     jit.off()
   end)
   after_each(function() if jit then jit.on() end end)

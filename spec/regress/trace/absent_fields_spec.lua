@@ -25,6 +25,7 @@ describe("a span", function()
   for name, options in pairs { ["that counts"] = { events = "task-clock" }, ["without events"] = { events = false },
     ["that is not sampled"] = { events = "task-clock", sampler = "always_off" } } do
     it(name .. " does not look at the stack for the fields that it lacks", function()
+      requires { perf_open = "user" }
       sent, options.service, options.exporter = nil, "test", exporter
       local tracer = assert(perf.tracer(options))
       local function use()
