@@ -44,6 +44,14 @@ local function files_of(prof)
   return list
 end
 
+-- Say more about a word for which the profile has no line: it may be a profile, or misspelt.
+local function explain(message, word, prof)
+  if word:find "%.json$" or word:find "%.data$" then return ("%s; -i %s reads a profile"):format(message, word) end
+  local names = {}
+  for i, file in ipairs(files_of(prof)) do names[i] = i <= 3 and file.name or nil end
+  return #names > 0 and ("%s; it has lines of %s"):format(message, table.concat(names, ", ")) or message
+end
+
 local function show(opts, words)
   if #words > 1 then return nil, "one source file at a time", "USAGE" end
   local list = input.open(opts.input, opts.event)
@@ -59,7 +67,7 @@ local function show(opts, words)
         shown = shown + 1
       else
         if not words[1] then terminal.error(message) end
-        why, errno = message, code
+        why, errno = words[1] and message:find "no line of" and explain(message, words[1], prof) or message, code
       end
     end
   end
