@@ -61,7 +61,7 @@ void pf_off_cpu_return(struct pf_collector *c, const struct pf_switched_in *in)
 	o->time = 0;
 }
 
-/* Does the BPF program still have the thread that has left its CPU? If not, its return is in the ring. */
+/* Is the entry of this switch still in the BPF program's map? If not, the thread's return was read already, or is in the ring. */
 static int is_left(const struct pf_collector *c, const struct pf_off_cpu *o, struct pf_switched_out *out)
 {
 	return o->time && pf_collector_ask(c->maps.switches, &o->thread, out) == 0 && out->time == o->time;
@@ -105,7 +105,10 @@ void pf_off_cpu_forget(struct pf_collector *c)
 		if (!o->time || pf_sys->kill(o->number, 0) != -ESRCH || !is_left(c, o, &out) || out.ended)
 			continue;
 		pf_collector_tell(c->maps.switches, &o->thread, NULL);
-		o->time = 0; /* it is not known how long the thread was off its CPU */
+		if (out.off)
+			pf_off_cpu_return(c, &(struct pf_switched_in){.off = out.off, .thread = o->thread});
+		else
+			o->time = 0; /* it is not known how long the thread was off its CPU */
 	}
 }
 
