@@ -31,8 +31,8 @@ function M.copied(dir)
   return function(command) return run(lua_path, lua_cpath, dir, dir, command) end
 end
 
---- Sends a signal to a luaperf command whose script or program has opened the pipe `going` for writing, or to its whole
--- process group. Returns the command's status and its output.
+--- Runs a luaperf command and, when its script or program has opened the pipe `going` for writing, sends a signal to luaperf; or,
+-- if `group` is true, to luaperf's whole process group. Returns the command's status and its output.
 function M.signalled(dir, signal, line, group)
   -- A shell starts background commands with SIGQUIT ignored.
   local _, status = M.shell(dir, ("rm -f going; mkfifo going; %s env --default-signal=QUIT $root/bin/luaperf %s >out 2>&1 & "

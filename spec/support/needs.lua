@@ -150,7 +150,7 @@ probes.paranoid = undisturbed(function(level)
   end
 end)
 
--- The system may refuse a probe although it has the files: in lockdown mode, or by a seccomp filter.
+-- Opens a probe, since the system may refuse it although sysfs has its PMU: in lockdown mode, or by a seccomp filter.
 local function can_probe(kind, name)
   local number = needs.is_root() and tonumber(readable(devices .. kind .. "/type") or "")
   return number and kit.can_open { type = number, name = name, kernel = true }

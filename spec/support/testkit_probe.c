@@ -26,7 +26,7 @@ static uint64_t field(lua_State *L, const char *name, uint64_t otherwise)
 /*
  * can_open{type=, config=, sample_period=, bp_type=, bp_addr=, bp_len=, name=, kernel=true, pid=, cpu=}:
  * true if such an event opens (in user space only, unless kernel), else nil, message, errno; name: the function of a kprobe, or
- * the file of a uprobe at its beginning
+ * the file at whose beginning a uprobe is
  */
 static int kit_can_open(lua_State *L)
 {

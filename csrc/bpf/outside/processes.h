@@ -135,6 +135,8 @@ static __always_inline void set_process(struct scratch *s, struct pf_snapshot_pr
 	__builtin_memset(s->process.collectors, 0, sizeof s->process.collectors);
 	if (!p)
 		return;
+	/* It had no sample yet. If it has executed another program since the search, the C stack is at another place now, unless
+	 * Linux does not choose addresses at random. */
 	if (!p->program) {
 		if (p->first_stack.from <= of->mm->start_stack && of->mm->start_stack < p->first_stack.to)
 			p->program = program_of(of);

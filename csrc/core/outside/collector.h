@@ -58,10 +58,10 @@ struct pf_target {
 };
 
 /* A thread that has left its CPU: the node of its stack, to which its time off the CPU is added; the time when it left, 0: it has
- * returned; and how much of its time was added already. */
+ * returned, or was forgotten; and how much of its time was added already. */
 struct pf_off_cpu {
 	uint32_t thread, node;
-	pid_t number; /* the thread's number in this pid namespace; `thread` is that in the first one */
+	pid_t number; /* the thread's number in our pid namespace; `thread` is that in the first one */
 	uint64_t time, added;
 };
 
@@ -96,7 +96,7 @@ struct pf_collector {
 	unsigned images_ended, image_of_all; /* images of processes that have ended; the shared image, 0: none yet */
 	struct pf_off_cpu *off; /* a hash table by thread, with open addressing */
 	uint64_t off_ns;        /* the time of those that were off their CPU at the stop, or at the last pause */
-	uint64_t off_ended;     /* how many threads were removed from the BPF program's map because they had ended */
+	uint64_t off_ended;     /* how many entries with `ended` were removed from the BPF program's map */
 	unsigned off_n, off_slots;
 	struct pf_stack_of_key *keys; /* a hash table with room for twice PF_SNAPSHOT_STACKS, with open addressing */
 	unsigned keys_n, keys_refused; /* keys_refused: those for which there was no room */
@@ -157,7 +157,7 @@ void pf_target_search_again(struct pf_collector *c, struct pf_target *t);
 /* Give a process that ended before it was searched what its nearest known ancestor has. */
 void pf_target_adopt(struct pf_collector *c, struct pf_target *t, pid_t ancestor);
 /* Forget processes that had already ended at the last look, a second ago, or sooner if there are many: the kernel may give their
- * numbers to other processes. Call it when all samples were read. */
+ * numbers to other processes. At each look, pf_off_cpu_forget is called too. Call it when all samples were read. */
 void pf_targets_forget(struct pf_collector *c);
 
 /* images.c. Keep the text of a process's mappings, which is no longer the caller's. */
@@ -183,9 +183,9 @@ int pf_counted_has(struct pf_collector *c, const struct pf_snapshot_head *s);
 void pf_keys_renew(struct pf_collector *c);
 
 /* off_cpu.c: a thread leaves its CPU; a thread returns; take the last returns of threads that have ended, if the ring had no room for
- * them, from the BPF program's map; forget threads whose end the program has missed, before the kernel gives their numbers to other
- * threads; at a pause or the stop, add the time so far of the threads that are off their CPU. now: the time of the pause or the
- * stop, by CLOCK_MONOTONIC. */
+ * them, from the BPF program's map; forget threads whose end the program has missed, since the kernel may give their numbers to
+ * other threads; at a pause or the stop, add the time so far of the threads that are off their CPU. now: the time of the pause or
+ * the stop, by CLOCK_MONOTONIC. */
 void pf_off_cpu_add(struct pf_collector *c, const struct pf_snapshot_head *s, uint32_t node);
 void pf_off_cpu_return(struct pf_collector *c, const struct pf_switched_in *in);
 void pf_off_cpu_ended(struct pf_collector *c);

@@ -47,7 +47,7 @@ static struct pf_mapped *code_of(const char *text, unsigned *n)
 	return items;
 }
 
-/* The end of the first thread's C stack, which is at another place in each program. */
+/* The end of the first thread's C stack. If Linux chooses addresses at random, each program that is executed has another one. */
 static uint64_t stack_end(const char *maps)
 {
 	uint64_t from, to;
@@ -67,7 +67,7 @@ static void forget_maps(struct pf_target *t)
 
 void pf_images_keep(struct pf_collector *c, struct pf_target *t, char *maps)
 {
-	/* The process has ended, and another one has its pid by now. */
+	/* Another process has the pid by now, or the process has executed another program, of which no sample was read yet. */
 	if (t->maps && stack_end(t->maps) != stack_end(maps)) {
 		free(maps);
 		return;

@@ -66,7 +66,7 @@ enum pf_snapshot_flags {
 	PF_SNAPSHOT_FULL = 2,    /* a piece did not fit */
 	PF_SNAPSHOT_SWITCH = 4,  /* the thread leaves its CPU; a struct pf_switched_in will follow */
 	PF_SNAPSHOT_CUT = 8,     /* a thread that has resumed another one is missing */
-	PF_SNAPSHOT_EXECUTED = 16, /* before its first sample the process has executed another program than the one that was searched */
+	PF_SNAPSHOT_EXECUTED = 16, /* the known process executed another program between the search and its first sample */
 };
 
 struct pf_snapshot_head {
@@ -99,7 +99,8 @@ struct pf_switched_in {
 /* A thread that has left its CPU. time: when it left; ran: the CPU time that it had used by then. off: how long it was off its
  * CPU, if it has returned and the ring had no room for its struct pf_switched_in; else 0. ended: 1 if it has ended since then.
  * The collector takes the last return of an ended thread from here, and removes the entry. Until then the program does not
- * change the entry, although another thread may have the same number. */
+ * change the entry, although another thread may have the same number. The collector also removes the entry of a thread whose end
+ * the program has missed. */
 struct pf_switched_out {
 	pf_u64 time, off, ended, ran;
 };
@@ -113,7 +114,7 @@ struct pf_counted {
 struct pf_snapshot_process {
 	pf_u32 n;
 	pf_u32 young; /* it has no state yet, and may soon make one */
-	pf_u64 program; /* of these states, as in the head; 0: the one whose C stack is in the mapping first_stack */
+	pf_u64 program; /* of these states, as in the head; 0: the one whose first thread has its C stack in first_stack */
 	struct {
 		pf_u64 from, to;
 	} first_stack;

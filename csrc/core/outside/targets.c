@@ -272,7 +272,7 @@ void pf_targets_forget(struct pf_collector *c)
 		return;
 	c->targets_looked_at = now;
 	pf_off_cpu_forget(c);
-	/* All are still in the list here: another target may take over the images of one that has ended. */
+	/* All targets are still in the list here: another target may take over the images of one that has ended. */
 	for (unsigned i = 0; i < c->targets_n; i++) {
 		if (!c->targets[i]->has_ended)
 			continue;

@@ -44,11 +44,11 @@ local function files_of(prof)
   return list
 end
 
--- Say more about a word for which the profile has no line: it may be a profile, or misspelt.
+-- Add to the message that the profile has no line of this file: the word may be the name of a profile, or misspelt.
 local function explain(message, word, prof)
-  if word:find "%.json$" or word:find "%.data$" then return ("%s; -i %s reads a profile"):format(message, word) end
+  if word:find "%.json$" or word:find "%.data$" then return ("%s; to read it as a profile: -i %s"):format(message, word) end
   local names = {}
-  for i, file in ipairs(files_of(prof)) do names[i] = i <= 3 and file.name or nil end
+  for i, file in ipairs(files_of(prof)) do names[i] = i <= 3 and file.name or i == 4 and "..." or nil end
   return #names > 0 and ("%s; it has lines of %s"):format(message, table.concat(names, ", ")) or message
 end
 

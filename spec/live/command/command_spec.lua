@@ -337,7 +337,7 @@ describe("luaperf annotate and the trees of luaperf report", function()
         ["report --tree --html"] = "--tree and --sandwich are text, not another format",
         ["report --by line"] = "--by needs --tree or --sandwich", ["annotate a b"] = "one source file at a time",
         ["annotate no.lua"] = "no.lua: the profile has no line of this file; it has lines of faults.lua",
-        ["annotate m.json"] = "m.json: the profile has no line of this file; -i m.json reads a profile" } do
+        ["annotate m.json"] = "m.json: the profile has no line of this file; to read it as a profile: -i m.json" } do
         output = shell(dir, "luaperf " .. line .. " 2>&1")
         assert.equal("luaperf: " .. wanted .. "\n", output)
       end

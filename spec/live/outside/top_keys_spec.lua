@@ -123,7 +123,7 @@ kill $p 2>&-; [ $result = 0 ] || kill $s; wait 2>&-; cmp before after && cat sta
   end)
 
   it("reads no keys and draws no screen where stdin or stdout is no terminal", function()
-    -- On a busy machine the program may not run in an interval, so the table may come later.
+    -- On a busy machine the program may not run in the first interval. So the second command waits for an interval with a table.
     local status, screen = use("", "$root/bin/luaperf top -p $p -d 0.3 --times 1 </dev/null; echo $? >status\n"
       .. "$root/bin/luaperf top -p $p -d 0.3 </dev/null | grep -m 1 'Lua line'\n")
     assert.equal("0\n", status, screen)

@@ -10,7 +10,7 @@ describe("an interrupt of the whole process group", function()
   it("is followed by SIGTERM for a script, not by a second SIGINT", function()
     util.with_directory(function(dir)
       util.write_file(dir .. "/a.lua", [[
-        require("testkit").count_signals(2) -- this handler outlives any number of them
+        require("testkit").count_signals(2) -- with this handler it survives any number of SIGINTs
         io.open("going", "w"):close()
         local core = require "perf.core"
         local ends = core.wall_ns() + 60e9
@@ -21,7 +21,7 @@ describe("an interrupt of the whole process group", function()
     end)
   end)
 
-  it("leaves the profile of a script", function()
+  it("does not lose the profile of a script", function()
     util.with_directory(function(dir)
       util.write_file(dir .. "/a.lua", "io.open('going', 'w'):close() while true do string.rep('x', 10):byte() end")
       local _, output = signalled(dir, "INT", "record a.lua", true)

@@ -11,7 +11,7 @@ local util = require "spec.support.util"
 describe("perf.record of a process", function()
   local fifo, data
   before_each(function()
-    fifo, data = os.tmpname(), os.tmpname()
+    fifo, data = os.tmpname(), os.tmpname() -- first, since after_each removes them although the spec is pending
     requires { perf_open = "user" }
     os.remove(fifo)
     assert(util.shell("mkfifo " .. fifo) == "")

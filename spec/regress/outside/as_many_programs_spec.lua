@@ -1,7 +1,8 @@
 -- The story: the profiler told the program of a process from its parent's by the number of programs that each had executed. If
 -- both had executed as many, as in `sh -c 'lua a.lua & exec lua b.lua'`, the child was taken to run the parent's program. On
--- LuaJIT its samples were then shown outside Lua. Later the beginnings of the two stacks were compared too. They are the same if
--- Linux does not choose addresses at random (`setarch -R`), and the programs have arguments of the same length.
+-- LuaJIT its samples were then shown outside Lua. Later the profiler also compared where the two C stacks begin. But they begin
+-- at the same place if Linux does not choose addresses at random (`setarch -R`) and the arguments of both programs are equally
+-- long.
 -- Twice: C reads the samples, whatever the process runs.
 local core = require "perf.core"
 local host = require "perf.kernel.host"
@@ -18,6 +19,8 @@ local function wait_for_file(path)
   while not io.open(path) do core.watch({}, 0.01) end
 end
 
+-- prepare: called in the parent before the fork. The names of the scripts are equally long, so that without random addresses both
+-- stacks begin at the same place.
 local function profile_child(prepare)
   outside.requires { tracepoint = EVENT }
   util.with_directory(function(dir)

@@ -1,5 +1,6 @@
--- The story: a process was attached to, executed another program, and only then had its first sample. The profiler went on with
--- what it had learned of the first program. On LuaJIT the samples were outside Lua, on Lua 5.1 native functions had no names.
+-- The story: after the profiler had attached to a process, the process executed another program, and only then had its first
+-- sample. The profiler went on with what it had learned of the old program. On LuaJIT the samples of the new one were outside
+-- Lua; on Lua 5.1 its native functions had no names.
 local host = require "perf.kernel.host"
 local kit = require "testkit"
 local outside = require "spec.support.outside"
@@ -13,7 +14,7 @@ it("a profile of a process that executes another program before its first sample
   outside.requires { tracepoint = EVENT }
   util.with_directory(function(dir)
     util.write_file(dir .. "/a.lua", ("require('testkit').syscalls(20)\nio.open('%s/done'):close()\n"):format(dir))
-    util.execute(("mkfifo %s/done"):format(dir)) -- the program waits until its samples were read
+    util.execute(("mkfifo %s/done"):format(dir)) -- the program waits until its samples have been read
     local child = assert(kit.start(function() kit.exec(util.lua(), dir .. "/a.lua") end))
     local p = assert(perf.profiler { event = EVENT, pid = child:pid() })
     assert(p:start())

@@ -1,8 +1,8 @@
 -- The story: a kernel hid the switches of some threads from all tracers. When such a thread left a CPU to a thread of the
 -- profiled process, the profiler from outside did not see that this one had returned, and the time that it had been off the CPU
 -- was lost. If the ring was full and the thread ended, this time was counted until another thread with the same number began.
--- Later this was mended for a thread that left its CPU again, or whose end was seen. But a snapshot of the profile, or its end,
--- still counted a thread whose return was not seen as off its CPU. And if not even its end was seen, its time went on.
+-- Later this was mended for a thread that left its CPU again, or whose end was seen. But while such a thread ran, a snapshot and
+-- the end of the profile still counted it as off its CPU. And if its end was not seen either, its time went on.
 -- Twice: C counts the time, whatever the process runs.
 local core = require "perf.core"
 local host = require "perf.kernel.host"
@@ -35,11 +35,11 @@ local function time_of(thread)
   return time
 end
 
--- Profile a child that waits. The BPF program is off when the child returns to its CPU. The child then calls after(dir, active),
--- with the descriptor of the BPF map that has the variable "active". Meanwhile this process calls during(p, dir), which may
--- return a snapshot and its time. When the child has ended, this process calls last(p, pid).
--- @return the time in wait_for_writer, by the snapshot or by the whole profile; the least and the most that this time can be; and
--- a text for messages
+-- Profile a child that waits. The BPF program is off when the child returns to its CPU. The child then calls after(dir, fd); fd
+-- is the BPF map with the program's variable "active". Meanwhile this process calls during(p, dir), which may return a snapshot
+-- and its time. When the child has ended, this process calls last(p, pid).
+-- @return the time off the CPU in wait_for_writer, from the snapshot if there is one, else from the whole profile; the least and
+-- the most that it can be; and a text for messages
 local function profile_unseen(after, during, last)
   outside.requires { tracepoint = "sched:sched_switch" }
   local found, least, most, text
@@ -112,14 +112,14 @@ describe("the time off the CPU of a thread whose return was not seen", function(
     end, nothing))
   end)
 
-  it("does not go on when its end was not seen either, and another thread has its number", function()
+  it("does not go on after an end that was not seen either, not even if another thread gets its number", function()
     local found, _, most, text = profile_unseen(function() kit.spin(SPUN) end, nothing, function(p, pid)
       for _ = 1, 500 do
         if not left(p) then break end
         core.watch({}, 0.1)
       end
       p.sampler.obj:set_global("active", 1)
-      local other = kit.split(true, pid) -- nil if the kernel does not let root choose, or if another process has the number
+      local other = kit.split(true, pid) -- nil if the kernel lets nobody choose the number, or another process has it
       if other == 0 then kit.exit(0) end
       if other then kit.reap(other) end
     end)
