@@ -10,7 +10,7 @@ local unpack = rawget(_G, "unpack") or table.unpack
 
 describe("the unwinder of PUC Lua", function()
   before_each(function()
-    requires { puc = true, nosan = true } -- under a sanitizer the pc's place is not found
+    requires { perf_open = "user", puc = true, nosan = true } -- under a sanitizer the pc's place is not found
     assert.is_true(unwind.learn())
   end)
 

@@ -10,7 +10,7 @@ local sampled = require "spec.support.sampled"
 
 describe("a line that allocates", function()
   it("has the time of the allocator, not the line before it", function()
-    requires { puc = true, registers = true, nosan = true, nostress = true }
+    requires { perf_open = "user", puc = true, registers = true, nosan = true, nostress = true }
     assert(kit.unwind.learn())
     local line
     local stacks = sampled.run(function()
@@ -33,7 +33,7 @@ describe("a line that allocates", function()
   end)
 
   it("does not have the time of the lines with arithmetic", function()
-    requires { puc = true, registers = true, nosan = true, nostress = true }
+    requires { perf_open = "user", puc = true, registers = true, nosan = true, nostress = true }
     assert(kit.unwind.learn())
     local line
     local stacks = sampled.run(function()

@@ -199,7 +199,7 @@ end)
 
 describe("an ordinary user", function()
   it("gets no more by this module than by the system call", function()
-    requires { root = true, paranoid = 2 }
+    requires { perf_open = "user", root = true, paranoid = 2 }
     local said = util.in_child(function()
       assert(kit.drop())
       local ev, _, code = perf.open("page-faults", { pid = 1 })
