@@ -122,7 +122,10 @@ function Span:_count(events)
   if message then record_error(self, message) end
   if not set then return end
   self.whole = false
-  if self.own_running then self.own_set.spans = self.own_set.spans - 1 end -- it had another list
+  if self.own_running then -- it had another list
+    self.own_set.spans = self.own_set.spans - 1
+    stop(self.own_set.meter, self.own_running)
+  end
   self.own_set, self.own, self.own_running = sending.watch(set), nil, nil
   if not self.paused then self.own_running, self.own_before = begin(set) end
 end

@@ -15,6 +15,14 @@ row("perf.tracer and a span", { survives = "perf_event_open read ioctl", raises 
   t:span("checkout", nothing)
   return t
 end })
+row("a root span without options", { survives = "perf_event_open read ioctl", run = function()
+  local t, message, code = tracer()
+  if not t then return nil, message, code end
+  local span = t:start "checkout"
+  span:set_attribute("paid", true)
+  span:finish()
+  return t:start("shipping"):finish() or t
+end })
 -- It needs another library's tracer: spec/live/trace/observe_spec.lua.
 row("perf.observe", { run = function() return select(2, pcall(perf.observe, {})) end })
 row("perf.exporter.otlp", { run = function() return perf.exporter.otlp { endpoint = "http://127.0.0.1:1" } end })

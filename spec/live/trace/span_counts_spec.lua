@@ -26,6 +26,22 @@ end
 describe("the events in a span's perfevents", function()
   before_each(function() requires { perf_open = true } end)
 
+  -- The story: if a program set perfevents again, the measurement of the first list never ended. So the list was in use for
+  -- ever, and hardware events went on counting.
+  it("are no longer in use when others replace them", function()
+    local t = tracer(false)
+    local span = t:start "x":set_attribute("perfevents", FAULTS)
+    local first = span.own_set
+    assert.equal(1, (first.meter:used()))
+    span:set_attribute("perfevents", "minor-faults")
+    assert.equal(0, (first.meter:used()))
+    kit.touch_pages(7)
+    span:finish()
+    assert.equal(0, (span.own_set.meter:used()))
+    assert.is_true(span:totable().counts["minor-faults"] >= 7)
+    t:close()
+  end)
+
   it("are counted as far as the machine can", function()
     settled(function()
       local t = tracer(false)
