@@ -136,9 +136,11 @@ static __always_inline void set_process(struct scratch *s, struct pf_snapshot_pr
 	if (!p)
 		return;
 	/* It had no sample yet. If it has executed another program since the search, the C stack is at another place now, unless
-	 * Linux does not choose addresses at random. */
+	 * Linux does not choose addresses at random. A first thread that has ended knows no place. */
 	if (!p->program) {
-		if (p->first_stack.from <= of->mm->start_stack && of->mm->start_stack < p->first_stack.to)
+		struct mm_struct *mm = of->mm;
+
+		if (!mm || (p->first_stack.from <= mm->start_stack && mm->start_stack < p->first_stack.to))
 			p->program = program_of(of);
 		else
 			s->s.flags |= PF_SNAPSHOT_EXECUTED;

@@ -162,6 +162,7 @@ static int search(struct pf_collector *c, struct pf_target *t, const struct pf_s
 	else if (t->maps || find_inherited(c, t) == 0)
 		t->n = pf_states_find(&c->interpreter, &t->luajit, process, maps, t->global, end);
 	pf_maps_fixed(maps, &t->fixed);
+	pf_maps_stack(maps, &p.first_stack.from, &p.first_stack.to);
 	p.label = c->own_maps ? pf_maps_translate(c->own_maps, (uintptr_t)&pf_label_place, maps) : 0;
 	if (is_puc)
 		find_code(c, t, maps);
@@ -187,7 +188,6 @@ static int search(struct pf_collector *c, struct pf_target *t, const struct pf_s
 	p.n = t->n > 0 ? (uint32_t)t->n : 0;
 	p.young = t->n <= 0 && t->pause < YOUNG_PAUSE;
 	p.program = t->program;
-	pf_maps_stack(maps, &p.first_stack.from, &p.first_stack.to);
 	p.main_below = t->luajit.main_below;
 	_Static_assert((int)PF_SNAPSHOT_COLLECTORS == (int)PF_PUC_COLLECTORS, "the BPF program must know all of them");
 	for (unsigned i = 0; i < PF_PUC_COLLECTORS && is_puc; i++) {
