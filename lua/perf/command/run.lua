@@ -129,9 +129,9 @@ end
 
 -- Wait for a running program, at most `wait` seconds, and pass on signals that a process sent us. A script with a session gets
 -- SIGTERM instead of SIGINT: timeout(1) interrupts the whole process group, so the script has had that SIGINT, and a second one
--- would end it at once, without a result. A program that has not ended gets SIGTERM again; a script with a session gets SIGHUP
--- and SIGQUIT again too, which may have another meaning for other programs. The second signal ends such a script without a result
--- (perf.command.session). At state.deadline a program gets SIGTERM.
+-- would end it at once, without a result. After a SIGTERM, a program that has not ended gets it again; a script with a session
+-- gets SIGHUP and SIGQUIT again too, which may have another meaning for other programs. The second signal ends such a script
+-- without a result (perf.command.session). At state.deadline a program gets SIGTERM.
 local function look(process, state, wait)
   core.watch({ process:ending() }, wait) -- returns as soon as the program ends, so that times are right
   local status = process:wait()
@@ -140,9 +140,10 @@ local function look(process, state, wait)
   if not signal and state.deadline and core.wall_ns() >= state.deadline then signal, times = SIGTERM, 0 end
   if signal == SIGTERM or sent then
     if times ~= state.times then state.times, state.looks = times, 0 end
-    if state.script and signal == SIGINT then signal = SIGTERM end
-    local ends = signal == SIGTERM or state.script
-    if state.looks == 0 or ends and state.looks % GRACE == 0 then process:kill(signal) end
+    local ends = signal == SIGTERM or state.script and signal ~= SIGINT
+    if state.looks == 0 or ends and state.looks % GRACE == 0 then
+      process:kill(state.script and signal == SIGINT and SIGTERM or signal)
+    end
     state.looks = state.looks + 1
   end
   return false

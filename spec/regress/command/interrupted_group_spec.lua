@@ -21,6 +21,15 @@ describe("an interrupt of the whole process group", function()
     end)
   end)
 
+  -- Later, luaperf sent that SIGTERM again after three seconds, and the second one ended a script that was blocked in C.
+  it("is sent once, so a script that is blocked writes its profile afterwards", function()
+    util.with_directory(function(dir)
+      util.write_file(dir .. "/a.lua", "io.open('going', 'w'):close() os.execute 'exec sleep 5'")
+      local _, output = signalled(dir, "INT", "record a.lua")
+      assert.matches("^%[ luaperf: %d+ samples? of task%-clock in luaperf.json %]\n$", output)
+    end)
+  end)
+
   it("does not lose the profile of a script", function()
     util.with_directory(function(dir)
       util.write_file(dir .. "/a.lua", "io.open('going', 'w'):close() while true do string.rep('x', 10):byte() end")
