@@ -188,7 +188,8 @@ static void remember(int signal, siginfo_t *info, void *context)
 {
 	(void)context;
 	caught = signal;
-	alone = info->si_code <= 0; /* sent by a process (kill); the kernel's codes are positive */
+	/* Sent by a process (kill); the kernel's codes are positive. At a hang-up the kernel tells only the leader of the session. */
+	alone = info->si_code <= 0 || signal == SIGHUP;
 	times = times + 1;
 }
 

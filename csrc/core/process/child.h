@@ -52,8 +52,8 @@ void pf_process_go_on(const struct pf_process *p);
 /* Only remember SIGINT, SIGTERM and, unless they are ignored, SIGHUP and SIGQUIT. One caller at a time in a process; -EBUSY for
  * another. */
 int pf_interrupts_catch(void);
-/* Returns the last signal, 0 for none. *sent: whether a process sent it, rather than the terminal, which signals the whole group.
- * *count: the number of signals. */
+/* Returns the last signal, 0 for none. *sent: whether the rest of the process group may not have got it, since a process sent it, or
+ * since it is a SIGHUP; a terminal sends the other signals to the whole group. *count: the number of signals. */
 int pf_interrupts_caught(int *sent, int *count);
 /* Restore the previous actions. Idempotent; only for the caller that catches the signals. */
 void pf_interrupts_release(void);
