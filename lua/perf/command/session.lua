@@ -122,12 +122,14 @@ function M.start(opts)
   end
   core.on_terminate(function(signal)
     stop()
+    if opts.running and core.pid() == pid then os.remove(opts.running) end -- also if the script has not begun
     return opts.terminated and 128 + signal or nil
   end)
   if opts.running then file.write(opts.running, function(put) put "runs" end) end
   local function demand(ok, first, ...)
     if ok and first then return first, ... end
     if opts.running then os.remove(opts.running) end
+    if not ok and tostring(first):find "interrupted!$" then os.exit(128 + 2) end -- the interpreter raises this after ^C
     local source = opts.source or ""
     refuse(source .. (ok and (...) or terminal.plain(first)), not ok and opts.mistake or nil)
   end
