@@ -13,7 +13,7 @@ it("a terminal that is closed ends the script of the luaperf that leads its sess
       io.open("ended", "w"):close()]])
     -- SIGKILL ends script(1), which has the other side of the terminal.
     local output = luaperf(dir, "export root; mkfifo going keys; "
-      .. "script -qfc 'exec $root/bin/luaperf record a.lua 2>out' /dev/null <keys >/dev/null & s=$!; "
+      .. "script -qfc 'exec env --default-signal=HUP $root/bin/luaperf record a.lua 2>out' /dev/null <keys >/dev/null & s=$!; "
       .. "exec 3>keys; timeout 60 cat going; kill -s KILL $s; "
       .. "until grep -q samples out || [ -e ended ]; do sleep 0.05; done; cat out; ls ended 2>/dev/null")
     assert.matches("^%[ luaperf: %d+ samples? of task%-clock in luaperf.json %]\n$", output)
