@@ -127,11 +127,11 @@ function M.script(here, words, session)
   return argv
 end
 
--- Wait for a running program, at most `wait` seconds, and pass on signals that a process sent us. A script with a session gets
--- SIGTERM instead of SIGINT: timeout(1) interrupts the whole process group, so the script has had that SIGINT, and a second one
--- would end it at once, without a result. After a SIGTERM, a program that has not ended gets it again; a script with a session
--- gets SIGHUP and SIGQUIT again too, which may have another meaning for other programs. The second signal ends such a script
--- without a result (perf.command.session). At state.deadline a program gets SIGTERM.
+-- Wait for a running program, at most `wait` seconds, and pass on the signals that it may not have got. A script with a session
+-- gets SIGTERM instead of SIGINT: timeout(1) interrupts the whole process group, so the script has had that SIGINT, and a second
+-- one would end it at once, without a result. After a SIGTERM, a program that has not ended gets it again; a script with a
+-- session gets SIGHUP and SIGQUIT again too, which may have another meaning for other programs. The second signal ends such a
+-- script without a result (perf.command.session). At state.deadline a program gets SIGTERM.
 local function look(process, state, wait)
   core.watch({ process:ending() }, wait) -- returns as soon as the program ends, so that times are right
   local status = process:wait()
